@@ -1,0 +1,7 @@
+//! Answers from numbers: trust, limits, verdicts. Pure.
+
+pub mod report;
+pub mod trust;
+
+pub use report::{JointReport, MarginalReport, RunReport, Share, SloReport, Verdict};
+pub use trust::{Cap, Capped, Check, CheckId, CheckState, Trust, TrustVerdict};

@@ -1,0 +1,106 @@
+//! The whole answer of one run: what `run.json` holds and every page is made from.
+
+use std::collections::BTreeMap;
+
+use measure::Measures;
+use record::{Environment, Footer};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use spec::{Metric, Spec};
+
+use crate::trust::Trust;
+
+/// The whole answer of one run. Its JSON form is the contract in `docs/run.schema.json`; `json.rs`
+/// is the only place that knows the shape.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RunReport {
+    /// The spec as run.
+    pub spec: Spec,
+    /// Where and against what.
+    pub environment: Environment,
+    /// How the run went as a whole.
+    pub footer: Footer,
+    /// What a recovered journal is missing.
+    pub missing: Vec<String>,
+    /// May the numbers be believed?
+    pub trust: Trust,
+    /// The numbers, withheld ones already replaced by their reason.
+    pub measures: Measures,
+    /// Metrics that carry a mark, and why.
+    pub flags: BTreeMap<Metric, Vec<String>>,
+    /// The limits.
+    pub slo: SloReport,
+    /// The end of it.
+    pub verdict: Verdict,
+    /// What a reader should know beside the checks, each with a next step where there is one.
+    pub notes: Vec<String>,
+}
+
+/// The limits and what became of them.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct SloReport {
+    /// Limits on each request, all at once.
+    pub joint: Option<JointReport>,
+    /// Limits on statistics, each on its own.
+    pub marginal: Vec<MarginalReport>,
+}
+
+/// Joint SLO (definitions §6).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct JointReport {
+    /// The limits as written.
+    pub limits: Vec<String>,
+    /// Good requests.
+    pub good: u64,
+    /// Offered requests.
+    pub offered: u64,
+    /// good / offered with its Wilson interval on the effective sample size.
+    pub attainment: Share,
+    /// The share demanded.
+    pub target: f64,
+    /// Whether the share is reached: undecided while the interval holds the target.
+    pub met: Option<bool>,
+    /// good / duration.
+    pub goodput_per_s: Option<f64>,
+    /// Share of requests within each limit alone.
+    pub alone: Vec<(String, f64)>,
+    /// What the margins alone would allow for the joint rate.
+    pub bounds: (f64, f64),
+}
+
+/// A share with its interval.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Share {
+    /// The share; `None` when withheld or nothing was offered.
+    pub value: Option<f64>,
+    /// Lower end.
+    pub low: Option<f64>,
+    /// Upper end.
+    pub high: Option<f64>,
+}
+
+/// One marginal limit.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct MarginalReport {
+    /// The limit as written.
+    pub limit: String,
+    /// The value on the limit's own scale; nanoseconds for times.
+    pub value: Option<f64>,
+    /// 95 % interval.
+    pub low: Option<f64>,
+    /// 95 % interval.
+    pub high: Option<f64>,
+    /// Met, not met, or undecided.
+    pub met: Option<bool>,
+    /// Why undecided.
+    pub reason: Option<String>,
+}
+
+/// The end of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Verdict {
+    /// The process's exit code.
+    pub exit_code: u8,
+    /// The answer in one sentence.
+    pub answer: String,
+}

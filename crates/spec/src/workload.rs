@@ -1,0 +1,105 @@
+//! What is in a request: where texts come from, their lengths, and what they share.
+
+use std::path::PathBuf;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What is in a request.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Workload {
+    /// Where prompts come from.
+    pub source: Source,
+    /// Input length in tokens of the prompt's content (without the server's template).
+    pub isl: Lengths,
+    /// Output length in tokens that is asked for.
+    pub osl: Lengths,
+    /// What prompts share, hence what a prefix cache can hit.
+    pub cache: CacheProtocol,
+    /// Who counts tokens on this side.
+    pub tokenizer: TokenizerChoice,
+}
+
+/// Where prompts come from.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Source {
+    /// Made up: plausible text of an exact token length.
+    Synthetic,
+    /// JSON lines with `prompt` or `messages`, optionally `output_tokens` and extra body fields.
+    Jsonl(PathBuf),
+    /// A ShareGPT JSON array.
+    Sharegpt(PathBuf),
+}
+
+/// A distribution of lengths in tokens. Draws are rounded and clamped to at least 1.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Lengths {
+    /// Always this many.
+    Fixed(u32),
+    /// Every integer from `min` to `max`, both included, equally often.
+    Uniform {
+        /// Smallest.
+        min: u32,
+        /// Largest.
+        max: u32,
+    },
+    /// Normal, clamped to `[1, max]`.
+    Normal {
+        /// Mean before clamping.
+        mean: f64,
+        /// Standard deviation before clamping.
+        sd: f64,
+        /// Largest.
+        max: Option<u32>,
+    },
+    /// Log-normal with this mean and standard deviation (of the lengths, not of their logarithm).
+    LogNormal {
+        /// Mean before clamping.
+        mean: f64,
+        /// Standard deviation before clamping.
+        sd: f64,
+        /// Largest.
+        max: Option<u32>,
+    },
+    /// Drawn with replacement from a text file: one integer a line.
+    File(PathBuf),
+    /// As the data set has them (output: natural, nothing asked).
+    Data,
+}
+
+/// What prompts share.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum CacheProtocol {
+    /// Unique from the first token block on: no prefix can be hit.
+    Unique,
+    /// The first `tokens` of a prompt are one of `groups` prefixes.
+    SharedPrefix {
+        /// Shared tokens, part of the input length.
+        tokens: u32,
+        /// Number of different prefixes.
+        groups: u32,
+    },
+    /// Only this many different prompts, used in turn.
+    Repeat {
+        /// Number of different prompts.
+        prompts: u32,
+    },
+}
+
+/// Who counts tokens on this side.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum TokenizerChoice {
+    /// By the model's name: an embedded vocabulary where one fits, else none.
+    Auto,
+    /// An embedded vocabulary by name (`llama3`, `qwen2`, `o200k`, `cl100k`, …).
+    Embedded(String),
+    /// A local `tokenizer.json`, or a folder that holds one.
+    File(PathBuf),
+    /// None: the server's counts serve.
+    None,
+}
