@@ -39,6 +39,10 @@ pub enum Undefined {
     },
     /// A trust check caps it.
     Withheld,
+    /// No time passed between the first and the last event, so there is no rate.
+    NoSpan,
+    /// The thing measured does not exist in this run (no cap was set, nothing to compare).
+    NotApplicable,
 }
 
 impl Undefined {
@@ -57,6 +61,8 @@ impl Undefined {
             Undefined::NoneCompleted => "none_completed",
             Undefined::TooFewSamples { .. } => "too_few_samples",
             Undefined::Withheld => "withheld",
+            Undefined::NoSpan => "no_span",
+            Undefined::NotApplicable => "not_applicable",
         }
     }
 }

@@ -151,7 +151,8 @@ pub struct Tokens {
 pub enum TokenSource {
     /// The server's usage (for chunks: running usage, token ids or log-probs in the event).
     Server,
-    /// Our tokenizer over the whole text (for chunks: spread by text length).
+    /// Our tokenizer over the whole text (for chunks: a total spread by text length; the total is
+    /// the server's usage where no tokenizer ran).
     Tokenizer,
     /// One token per chunk.
     Chunks,
