@@ -26,6 +26,7 @@ pub enum TrustVerdict {
 }
 
 /// One check.
+#[must_use]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Check {
     /// Stable name.
@@ -42,6 +43,107 @@ pub struct Check {
     pub note: Option<String>,
     /// What a failure caps.
     pub caps: Vec<Cap>,
+}
+
+impl Check {
+    /// A check as it came out.
+    pub fn new(id: CheckId, state: CheckState, figure: impl Into<String>, limit: impl Into<String>) -> Self {
+        Self {
+            id,
+            state,
+            figure: figure.into(),
+            limit: limit.into(),
+            advice: None,
+            note: None,
+            caps: Vec::new(),
+        }
+    }
+
+    /// Failed or passed.
+    pub fn judged(id: CheckId, fails: bool, figure: impl Into<String>, limit: impl Into<String>) -> Self {
+        Self::new(id, if fails { CheckState::Fail } else { CheckState::Pass }, figure, limit)
+    }
+
+    /// No data, or too little to decide; with what would give them.
+    pub fn unknown(
+        id: CheckId,
+        why: impl Into<String>,
+        limit: impl Into<String>,
+        advice: impl Into<String>,
+    ) -> Self {
+        Self { advice: Some(advice.into()), ..Self::new(id, CheckState::Unknown, why, limit) }
+    }
+
+    /// What to do and what is capped, if it failed.
+    pub fn if_failed(mut self, advice: impl Into<String>, caps: impl IntoIterator<Item = Cap>) -> Self {
+        if self.state == CheckState::Fail {
+            self.advice = Some(advice.into());
+            self.caps.extend(caps);
+        }
+        self
+    }
+
+    /// Something worth knowing that is no failure.
+    pub fn with_note(mut self, note: Option<String>) -> Self {
+        self.note = note;
+        self
+    }
+
+    /// A failure so grave that nothing may be concluded.
+    pub fn grave(mut self, grave: bool) -> Self {
+        if grave {
+            self.state = CheckState::Fail;
+            self.caps = vec![Cap::Withhold(Capped::Everything)];
+        }
+        self
+    }
+
+    /// Whether it failed so gravely that nothing may be concluded.
+    pub fn is_grave(&self) -> bool {
+        self.state == CheckState::Fail && self.caps.contains(&Cap::Withhold(Capped::Everything))
+    }
+
+    /// Whether it failed.
+    pub fn failed(&self) -> bool {
+        self.state == CheckState::Fail
+    }
+}
+
+impl CheckId {
+    /// As written in files: `send_lag`.
+    pub fn name(self) -> &'static str {
+        match self {
+            CheckId::SendLag => "send_lag",
+            CheckId::LaneStall => "lane_stall",
+            CheckId::ClientLag => "client_lag",
+            CheckId::Machine => "machine",
+            CheckId::LaneBusy => "lane_busy",
+            CheckId::Coalesced => "coalesced",
+            CheckId::Arrivals => "arrivals",
+            CheckId::InFlight => "in_flight",
+            CheckId::Bookkeeping => "bookkeeping",
+            CheckId::Overload => "overload",
+            CheckId::Steady => "steady",
+            CheckId::Stalls => "stalls",
+            CheckId::Samples => "samples",
+            CheckId::Failures => "failures",
+            CheckId::Censored => "censored",
+            CheckId::OutLength => "out_length",
+            CheckId::InLength => "in_length",
+            CheckId::TokenCount => "token_count",
+            CheckId::Unique => "unique",
+            CheckId::Cache => "cache",
+            CheckId::Buffered => "buffered",
+            CheckId::Cumulative => "cumulative",
+            CheckId::Echo => "echo",
+            CheckId::Foreign => "foreign",
+            CheckId::Clock => "clock",
+        }
+    }
+    /// For people: `send lag`.
+    pub fn label(self) -> String {
+        self.name().replace('_', " ")
+    }
 }
 
 /// State of a check. Unknown is never passed.
@@ -72,8 +174,12 @@ pub enum Cap {
 pub enum Capped {
     /// One metric.
     Metric(Metric),
+    /// One percentile of one metric; the share in ten-thousandths (9,900: p99).
+    Percentile(Metric, u16),
     /// Every latency.
     Latencies,
+    /// What is computed over completed requests only: means, deviations, `of completed` percentiles.
+    Completed,
     /// Throughputs and goodput.
     Throughput,
     /// Attainment, goodput and every SLO verdict.
