@@ -62,7 +62,7 @@ pub struct Phases {
 }
 
 /// How the warm-up ends: a rule fixed before the run.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Warmup {
     /// No warm-up.
@@ -74,7 +74,7 @@ pub enum Warmup {
 }
 
 /// How the measurement ends.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Extent {
     /// After this many intended requests.

@@ -140,7 +140,7 @@ impl fmt::Display for Span {
             (1, "ns"),
         ];
         let (size, name) =
-            units.into_iter().find(|(size, _)| ns != 0 && ns % size == 0).unwrap_or((1_000_000_000, "s"));
+            units.into_iter().find(|(size, _)| ns != 0 && ns.is_multiple_of(*size)).unwrap_or((1_000_000_000, "s"));
         write!(f, "{}{name}", ns / size)
     }
 }
