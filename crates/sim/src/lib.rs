@@ -1,1 +1,21 @@
-//! x
+//! A simulated LLM inference engine: an oracle that keeps its own log of the truth, and the target
+//! that every user has at hand.
+//!
+//! The engine models are pure and event-driven ([`engine`]); [`virtual_time`] drives them exactly,
+//! [`front`] drives them in real time behind an OpenAI-compatible HTTP server. Nothing here shares
+//! code with the measuring client: what it claims about itself is independent of it.
+
+pub mod config;
+pub mod draw;
+pub mod engine;
+pub mod faults;
+pub mod hardware;
+pub mod models;
+pub mod roofline;
+pub mod text;
+pub mod virtual_time;
+
+pub use config::{EngineConfig, SimConfig, SimError, StreamShape, UsageMode};
+pub use engine::{Emission, Engine, Event, Gauges, Job, JobId, Rejection};
+pub use faults::{Fault, FaultRule, Selector};
+pub use virtual_time::{Outcome, virtual_closed, virtual_open};

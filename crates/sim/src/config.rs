@@ -1,0 +1,601 @@
+//! What is simulated: a checked [`SimConfig`] from a `sim://` target, and the engine it describes.
+
+use std::collections::BTreeMap;
+
+use spec::{Nanos, SimTarget, Span};
+
+use crate::engine::batching::{Batching, BatchingConfig};
+use crate::engine::fifo::{Fifo, FifoConfig};
+use crate::engine::fixed::{Fixed, FixedConfig};
+use crate::engine::{BLOCK_TOKENS, Engine};
+use crate::faults::{FaultError, FaultRule, parse_rules};
+use crate::hardware::{self, ACCELERATORS};
+use crate::models::{self, MODELS, Precision};
+use crate::roofline::Roofline;
+use crate::text::{Counter, DEFAULT_VOCABULARY, VOCABULARIES};
+
+/// A target that cannot be simulated, or a front that cannot run.
+#[derive(Debug, thiserror::Error)]
+pub enum SimError {
+    /// No engine or model of that name.
+    #[error("no engine or model is called `{got}`{hint}; engines: fixed, fifo; models: {known}")]
+    UnknownModel {
+        /// As given.
+        got: String,
+        /// ` (did you mean …)` or nothing.
+        hint: String,
+        /// All names.
+        known: String,
+    },
+    /// No accelerator of that name.
+    #[error("no accelerator is called `{got}`{hint}; known: {known}")]
+    UnknownAccelerator {
+        /// As given.
+        got: String,
+        /// ` (did you mean …)` or nothing.
+        hint: String,
+        /// All names.
+        known: String,
+    },
+    /// A model needs an accelerator.
+    #[error("model `{model}` needs an accelerator: write sim://{model}@h100 or sim://{model}@4xh100; known: {known}")]
+    NoAccelerator {
+        /// The model.
+        model: String,
+        /// All accelerators.
+        known: String,
+    },
+    /// `fixed` and `fifo` run on nothing.
+    #[error("engine `{engine}` has no accelerator: write sim://{engine}?…")]
+    NeedlessAccelerator {
+        /// The engine.
+        engine: String,
+    },
+    /// No option of that name for this engine.
+    #[error("engine `{engine}` has no option `{got}`{hint}; options: {known}")]
+    UnknownOption {
+        /// The engine.
+        engine: String,
+        /// As given.
+        got: String,
+        /// ` (did you mean …)` or nothing.
+        hint: String,
+        /// All options of this engine.
+        known: String,
+    },
+    /// A value that the option does not take.
+    #[error("option `{key}={got}`: expected {expected}")]
+    BadOption {
+        /// The option.
+        key: String,
+        /// As given.
+        got: String,
+        /// What would be accepted.
+        expected: String,
+    },
+    /// The weights and a useful KV cache do not fit.
+    #[error("{model} in {precision} does not fit on {count}x{accelerator}: weights {weights_gb:.1} GB of {usable_gb:.1} GB usable leave no room for {needed} tokens of KV cache; try {suggestion}")]
+    DoesNotFit {
+        /// The model.
+        model: &'static str,
+        /// Of the weights.
+        precision: &'static str,
+        /// Devices.
+        count: u32,
+        /// Their kind.
+        accelerator: &'static str,
+        /// Size of the weights.
+        weights_gb: f64,
+        /// Memory that may be used.
+        usable_gb: f64,
+        /// Tokens of KV cache asked for, or the smallest useful number.
+        needed: u64,
+        /// What would fit.
+        suggestion: String,
+    },
+    /// A fault rule that cannot be read.
+    #[error(transparent)]
+    Fault(#[from] FaultError),
+    /// The front's socket, poller or log failed.
+    #[error("simulated server: {doing}: {source}")]
+    Io {
+        /// What was being done.
+        doing: &'static str,
+        /// The cause.
+        source: std::io::Error,
+    },
+}
+
+/// The engine and its parameters.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum EngineConfig {
+    /// Known latencies.
+    Fixed(FixedConfig),
+    /// Known queueing.
+    Fifo(FifoConfig),
+    /// Continuous batching on a roofline.
+    Batching(BatchingConfig),
+}
+
+impl EngineConfig {
+    /// An idle engine.
+    pub fn build(&self) -> Box<dyn Engine> {
+        match self {
+            EngineConfig::Fixed(c) => Box::new(Fixed::new(*c)),
+            EngineConfig::Fifo(c) => Box::new(Fifo::new(*c)),
+            EngineConfig::Batching(c) => Box::new(Batching::new(*c)),
+        }
+    }
+}
+
+/// When the server sends token counts in a stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UsageMode {
+    /// As asked by `stream_options`.
+    Asked,
+    /// A last event with usage, asked or not.
+    Always,
+    /// Never.
+    Never,
+    /// Running counts in every chunk, asked or not.
+    Continuous,
+}
+
+/// When the role-only event of a chat stream is sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RoleMode {
+    /// In the same write as the first token.
+    First,
+    /// As soon as the request is accepted.
+    Separate,
+    /// Not at all.
+    None,
+}
+
+/// How a stream looks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StreamShape {
+    /// The role-only event.
+    pub role: RoleMode,
+    /// Send the response head as soon as the request is accepted; otherwise with the first event.
+    pub headers_at_once: bool,
+    /// The first so many tokens of a chat answer are reasoning.
+    pub reasoning: u32,
+    /// Tokens in a chunk; the last one may have fewer.
+    pub tokens_per_chunk: u32,
+    /// Hold the whole stream back until its end.
+    pub buffered: bool,
+    /// Token counts.
+    pub usage: UsageMode,
+    /// Send `[DONE]`.
+    pub done: bool,
+    /// Put the finish reason on the last token's event; otherwise on an event of its own.
+    pub finish_joined: bool,
+}
+
+impl Default for StreamShape {
+    fn default() -> Self {
+        Self {
+            role: RoleMode::First,
+            headers_at_once: true,
+            reasoning: 0,
+            tokens_per_chunk: 1,
+            buffered: false,
+            usage: UsageMode::Asked,
+            done: true,
+            finish_joined: true,
+        }
+    }
+}
+
+/// Everything about a simulated server.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SimConfig {
+    /// Model id served.
+    pub model: String,
+    /// The engine.
+    pub engine: EngineConfig,
+    /// Longest prompt and answer together.
+    pub context: u32,
+    /// Who counts prompt tokens.
+    pub counter: Counter,
+    /// How streams look.
+    pub shape: StreamShape,
+    /// What goes wrong.
+    pub faults: Vec<FaultRule>,
+    /// The engine's clock runs this many times faster than real time.
+    pub time_scale: f64,
+    /// Median of the natural output length, tokens.
+    pub natural_length: f64,
+    /// Seed of every draw.
+    pub seed: u64,
+}
+
+/// Options of every engine.
+const COMMON: &[&str] = &[
+    "seed",
+    "noise",
+    "time_scale",
+    "model",
+    "context",
+    "natural",
+    "count",
+    "role",
+    "headers",
+    "reasoning",
+    "tokens_per_chunk",
+    "buffered",
+    "usage",
+    "done",
+    "finish",
+    "fault",
+];
+const FIXED: &[&str] = &["ttft", "tpot"];
+const FIFO: &[&str] = &["service", "servers", "tokens", "queue"];
+const BATCHING: &[&str] = &[
+    "precision",
+    "max_seqs",
+    "chunk",
+    "kv_tokens",
+    "prefix_cache",
+    "queue",
+    "memory",
+    "mfu",
+    "mbu",
+    "overhead",
+];
+
+/// Fewest tokens of KV cache with which an engine is of use.
+const LEAST_KV_TOKENS: u64 = 2_048;
+
+/// The options of a target, checked off as they are read.
+struct Options<'a> {
+    engine: &'a str,
+    map: &'a BTreeMap<String, String>,
+}
+
+impl Options<'_> {
+    fn check(&self, own: &[&str]) -> Result<(), SimError> {
+        let known: Vec<&str> = own.iter().chain(COMMON).copied().collect();
+        match self.map.keys().find(|key| !known.contains(&key.as_str())) {
+            None => Ok(()),
+            Some(got) => Err(SimError::UnknownOption {
+                engine: self.engine.to_owned(),
+                got: got.clone(),
+                hint: nearest(got, &known),
+                known: known.join(", "),
+            }),
+        }
+    }
+
+    fn read<T>(
+        &self,
+        key: &str,
+        expected: &str,
+        default: T,
+        parse: impl Fn(&str) -> Option<T>,
+    ) -> Result<T, SimError> {
+        let Some(text) = self.map.get(key) else { return Ok(default) };
+        parse(text).ok_or_else(|| SimError::BadOption {
+            key: key.to_owned(),
+            got: text.clone(),
+            expected: expected.to_owned(),
+        })
+    }
+
+    fn span(&self, key: &str, default: Nanos) -> Result<Nanos, SimError> {
+        self.read(key, "a duration, for example 100ms", default, |t| t.parse::<Span>().ok().map(|s| s.0))
+    }
+
+    fn count(&self, key: &str, default: u32) -> Result<u32, SimError> {
+        self.read(key, "a number from 1", default, |t| t.parse().ok().filter(|n| *n > 0))
+    }
+
+    fn real(&self, key: &str, low: f64, high: f64, default: f64) -> Result<f64, SimError> {
+        self.read(key, &format!("a number from {low} to {high}"), default, |t| {
+            t.parse().ok().filter(|x| (low..=high).contains(x))
+        })
+    }
+
+    fn choice<T: Copy>(&self, key: &str, choices: &[(&str, T)], default: T) -> Result<T, SimError> {
+        let names: Vec<&str> = choices.iter().map(|(name, _)| *name).collect();
+        self.read(key, &names.join(", "), default, |t| {
+            choices.iter().find(|(name, _)| *name == t).map(|(_, value)| *value)
+        })
+    }
+
+    fn switch(&self, key: &str, default: bool) -> Result<bool, SimError> {
+        self.choice(key, &[("on", true), ("off", false)], default)
+    }
+
+    fn queue(&self) -> Result<Option<u32>, SimError> {
+        self.read("queue", "a number of requests, or off", None, |t| match t {
+            "off" => Some(None),
+            n => n.parse().ok().map(Some),
+        })
+    }
+}
+
+impl SimConfig {
+    /// Checks a target and fills in every default.
+    ///
+    /// # Errors
+    /// Unknown names (with the nearest known one), options that do not fit, a model that does not
+    /// fit on its accelerators.
+    pub fn from_target(target: &SimTarget) -> Result<SimConfig, SimError> {
+        let options = Options { engine: &target.engine, map: &target.options };
+        let seed = options.read("seed", "a whole number", 1, |t| t.parse().ok())?;
+        let noise = options.real("noise", 0.0, 10.0, 0.0)?;
+        let mut vocabulary = DEFAULT_VOCABULARY;
+        let mut name = target.engine.clone();
+        let longest = options.read("context", "a number of tokens from 1", None, |t| {
+            t.parse().ok().filter(|n| *n > 0).map(Some)
+        })?;
+        let (engine, context) = match target.engine.as_str() {
+            "fixed" | "fifo" if target.accelerators.is_some() => {
+                return Err(SimError::NeedlessAccelerator { engine: target.engine.clone() });
+            }
+            "fixed" => {
+                options.check(FIXED)?;
+                let ttft = options.span("ttft", Nanos::from_millis(100))?;
+                let tpot = options.span("tpot", Nanos::from_millis(10))?;
+                (EngineConfig::Fixed(FixedConfig { ttft, tpot, noise, seed }), longest.unwrap_or(131_072))
+            }
+            "fifo" => {
+                options.check(FIFO)?;
+                let config = FifoConfig {
+                    service: options.span("service", Nanos::from_millis(100))?,
+                    servers: options.count("servers", 1)?,
+                    spread: options.choice("tokens", &[("spread", true), ("end", false)], true)?,
+                    queue: options.queue()?,
+                    noise,
+                    seed,
+                };
+                (EngineConfig::Fifo(config), longest.unwrap_or(131_072))
+            }
+            _ => {
+                let config = batching(target, &options, noise, seed, longest)?;
+                name = config.roofline.model.name.to_owned();
+                vocabulary = config.roofline.model.vocabulary;
+                (EngineConfig::Batching(config), config.context)
+            }
+        };
+        let shape = StreamShape {
+            role: options.choice(
+                "role",
+                &[("first", RoleMode::First), ("separate", RoleMode::Separate), ("none", RoleMode::None)],
+                RoleMode::First,
+            )?,
+            headers_at_once: options.choice("headers", &[("now", true), ("first", false)], true)?,
+            reasoning: options.read("reasoning", "a number of tokens", 0, |t| t.parse().ok())?,
+            tokens_per_chunk: options.count("tokens_per_chunk", 1)?,
+            buffered: options.switch("buffered", false)?,
+            usage: options.choice(
+                "usage",
+                &[
+                    ("asked", UsageMode::Asked),
+                    ("always", UsageMode::Always),
+                    ("never", UsageMode::Never),
+                    ("continuous", UsageMode::Continuous),
+                ],
+                UsageMode::Asked,
+            )?,
+            done: options.switch("done", true)?,
+            finish_joined: options.choice("finish", &[("joined", true), ("separate", false)], true)?,
+        };
+        let counter = options.read(
+            "count",
+            &format!("bytes, or a vocabulary: {}", VOCABULARIES.join(", ")),
+            Counter::Vocabulary(vocabulary),
+            |t| match t {
+                "bytes" => Some(Counter::Bytes),
+                name => VOCABULARIES.iter().find(|v| **v == name).map(|v| Counter::Vocabulary(v)),
+            },
+        )?;
+        Ok(SimConfig {
+            model: options.map.get("model").cloned().unwrap_or(name),
+            engine,
+            context,
+            counter,
+            shape,
+            faults: parse_rules(options.map.get("fault").map_or("", String::as_str))?,
+            time_scale: options.real("time_scale", 0.001, 100_000.0, 1.0)?,
+            natural_length: options.real("natural", 1.0, 1e6, 180.0)?,
+            seed,
+        })
+    }
+}
+
+fn batching(
+    target: &SimTarget,
+    options: &Options<'_>,
+    noise: f64,
+    seed: u64,
+    longest: Option<u32>,
+) -> Result<BatchingConfig, SimError> {
+    let accelerators: Vec<&str> = ACCELERATORS.iter().map(|a| a.name).collect();
+    let Some(model) = models::model(&target.engine) else {
+        let names: Vec<&str> = MODELS.iter().map(|m| m.name).collect();
+        let candidates: Vec<&str> = names.iter().copied().chain(["fixed", "fifo"]).collect();
+        return Err(SimError::UnknownModel {
+            got: target.engine.clone(),
+            hint: nearest(&target.engine, &candidates),
+            known: names.join(", "),
+        });
+    };
+    let Some((count, kind)) = &target.accelerators else {
+        return Err(SimError::NoAccelerator { model: model.name.to_owned(), known: accelerators.join(", ") });
+    };
+    let Some(accelerator) = hardware::accelerator(kind) else {
+        return Err(SimError::UnknownAccelerator {
+            got: kind.clone(),
+            hint: nearest(kind, &accelerators),
+            known: accelerators.join(", "),
+        });
+    };
+    options.check(BATCHING)?;
+    let precisions = [Precision::Bf16, Precision::Fp8, Precision::Int4];
+    let precision = options.choice("precision", &precisions.map(|p| (p.name(), p)), model.native)?;
+    let roofline = Roofline {
+        model,
+        accelerator,
+        count: *count,
+        precision,
+        compute_share: options.real("mfu", 0.01, 1.0, 0.6)?,
+        memory_share: options.real("mbu", 0.01, 1.0, 0.8)?,
+        overhead: options.span("overhead", Nanos::from_micros(500))?,
+    };
+    let utilisation = options.real("memory", 0.1, 1.0, 0.9)?;
+    let asked = options.read("kv_tokens", "a number of tokens from 16", None, |t| {
+        t.parse::<u32>().ok().filter(|n| *n >= BLOCK_TOKENS).map(Some)
+    })?;
+    let room = roofline.kv_tokens(utilisation);
+    let needed = asked.map_or(LEAST_KV_TOKENS, u64::from);
+    if room < needed as f64 {
+        return Err(SimError::DoesNotFit {
+            model: model.name,
+            precision: precision.name(),
+            count: *count,
+            accelerator: accelerator.name,
+            weights_gb: roofline.weight_bytes() / 1e9,
+            usable_gb: f64::from(*count) * (accelerator.memory_gb * utilisation - 2.0),
+            needed,
+            suggestion: suggest(&roofline, utilisation, needed),
+        });
+    }
+    // No more blocks than a number fits in: a pool of 16 million tokens is never the limit.
+    let kv_tokens = asked.unwrap_or(room.min(16e6) as u32);
+    let kv_blocks = kv_tokens / BLOCK_TOKENS;
+    let context = longest.unwrap_or(model.context).min(model.context).min(kv_blocks * BLOCK_TOKENS);
+    // vLLM's defaults: larger steps on the large accelerators.
+    let chunk = if accelerator.memory_gb >= 70.0 { 8_192 } else { 2_048 };
+    Ok(BatchingConfig {
+        roofline,
+        max_seqs: options.count("max_seqs", 256)?,
+        chunk: options.count("chunk", chunk)?,
+        kv_blocks,
+        context,
+        prefix_cache: options.switch("prefix_cache", true)?,
+        queue: options.queue()?,
+        noise,
+        seed,
+    })
+}
+
+/// What would fit: more devices of the kind, or fewer bits.
+fn suggest(roofline: &Roofline, utilisation: f64, needed: u64) -> String {
+    let fits = |count, precision| {
+        Roofline { count, precision, ..*roofline }.kv_tokens(utilisation) >= needed as f64
+    };
+    let devices = [2u32, 4, 8, 16, 32].into_iter().find(|n| *n > roofline.count && fits(*n, roofline.precision));
+    let bits = [Precision::Fp8, Precision::Int4]
+        .into_iter()
+        .find(|p| p.bytes() < roofline.precision.bytes() && fits(roofline.count, *p));
+    match (devices, bits) {
+        (Some(n), Some(p)) => format!("{n}x{} or precision={}", roofline.accelerator.name, p.name()),
+        (Some(n), None) => format!("{n}x{}", roofline.accelerator.name),
+        (None, Some(p)) => format!("precision={}", p.name()),
+        (None, None) => "a smaller model or a larger accelerator".to_owned(),
+    }
+}
+
+/// A name without case, `-`, `_`, dots and blanks.
+pub(crate) fn fold_name(name: &str) -> String {
+    name.chars()
+        .filter(|c| !matches!(c, '-' | '_' | '.' | ' '))
+        .flat_map(char::to_lowercase)
+        .collect()
+}
+
+/// ` (did you mean `x`?)` with the closest candidate, or nothing when none is close.
+pub(crate) fn nearest(got: &str, candidates: &[&str]) -> String {
+    let folded = fold_name(got);
+    let best = candidates.iter().map(|c| (distance(&folded, &fold_name(c)), *c)).min();
+    match best {
+        Some((d, name)) if d <= 1 + folded.len() / 3 => format!(" (did you mean `{name}`?)"),
+        _ => String::new(),
+    }
+}
+
+/// Levenshtein distance.
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, ca) in a.chars().enumerate() {
+        let mut diagonal = i;
+        row[0] = i + 1;
+        for (j, cb) in b.iter().enumerate() {
+            let next = (diagonal + usize::from(ca != *cb)).min(row[j] + 1).min(row[j + 1] + 1);
+            diagonal = row[j + 1];
+            row[j + 1] = next;
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config(text: &str) -> Result<SimConfig, SimError> {
+        match text.parse() {
+            Ok(spec::Target::Sim(sim)) => SimConfig::from_target(&sim),
+            other => panic!("{text}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn targets_become_engines() {
+        let fixed = config("sim://fixed?ttft=50ms&tpot=5ms").unwrap();
+        assert!(matches!(fixed.engine, EngineConfig::Fixed(c)
+            if c.ttft == Nanos::from_millis(50) && c.tpot == Nanos::from_millis(5)));
+        assert_eq!(fixed.model, "fixed");
+        let c = config("sim://llama-3.1-8b@h100").unwrap();
+        let EngineConfig::Batching(b) = c.engine else { panic!("{c:?}") };
+        // (80 · 0.9 − 2) GB − 16.06 GB = 53.94 GB; / 131,072 B = 411,529 tokens = 25,720 blocks.
+        assert_eq!(b.kv_blocks, 25_720);
+        assert_eq!((b.chunk, b.max_seqs, c.context), (8_192, 256, 131_072));
+        let c = config("sim://Meta-Llama/x@h100");
+        assert!(c.is_err());
+        assert_eq!(config("sim://llama-3.1-70b@4xh100?model=mine").unwrap().model, "mine");
+    }
+
+    #[test]
+    fn every_listed_model_runs_somewhere() {
+        for m in MODELS {
+            assert!(config(&format!("sim://{}@8xb200", m.name)).is_ok(), "{}", m.name);
+        }
+        for a in ACCELERATORS {
+            assert!(config(&format!("sim://llama-3.1-8b@{}", a.name)).is_ok(), "{}", a.name);
+        }
+    }
+
+    #[test]
+    fn wrong_names_get_the_nearest_right_one() {
+        for (text, needle) in [
+            ("sim://llama-3.1-7b@h100", "did you mean `llama-3.1-8b`"),
+            ("sim://llama-3.1-8b@h110", "did you mean `h100`"),
+            ("sim://llama-3.1-8b", "needs an accelerator"),
+            ("sim://fixd", "did you mean `fixed`"),
+            ("sim://fixed@h100", "has no accelerator"),
+            ("sim://fixed?tftt=1ms", "did you mean `ttft`"),
+            ("sim://fixed?service=1ms", "no option `service`"),
+            ("sim://fixed?ttft=fast", "expected a duration"),
+            ("sim://fixed?usage=often", "asked, always, never, continuous"),
+            ("sim://fifo?servers=0", "a number from 1"),
+            ("sim://fixed?fault=statos=500", "did you mean `status`"),
+            ("sim://llama-3.1-70b@h100", "try 4xh100 or precision=int4"),
+            ("sim://llama-3.1-8b@l4?kv_tokens=1000000", "leave no room for 1000000 tokens"),
+        ] {
+            let message = config(text).unwrap_err().to_string();
+            assert!(message.contains(needle), "{text}: {message}");
+        }
+    }
+
+    #[test]
+    fn distances_are_levenshteins() {
+        assert_eq!(distance("kitten", "sitting"), 3);
+        assert_eq!(distance("", "abc"), 3);
+        assert_eq!(distance("abc", "abc"), 0);
+    }
+}
