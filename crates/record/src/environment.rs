@@ -31,3 +31,38 @@ pub struct Environment {
     /// Labels and facts that make runs comparable and are still unknown.
     pub unknown: Vec<String>,
 }
+
+/// Labels without which a result cannot be compared or repeated by others.
+pub const RECOMMENDED_LABELS: [&str; 5] = ["engine", "engine_version", "model_revision", "precision", "gpus"];
+
+impl Environment {
+    /// Lists in `unknown` the recommended labels that neither the spec's labels nor the server
+    /// itself give; other entries of `unknown` stay.
+    pub fn note_unknown(&mut self, labels: &BTreeMap<String, String>) {
+        for name in RECOMMENDED_LABELS {
+            let given = |map: &BTreeMap<String, String>| map.get(name).is_some_and(|v| !v.trim().is_empty());
+            let known = given(labels) || given(&self.server);
+            self.unknown.retain(|listed| !(known && listed == name));
+            if !known && !self.unknown.iter().any(|listed| listed == name) {
+                self.unknown.push(name.to_owned());
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn missing_labels_are_listed_once() {
+        let mut environment = Environment { unknown: vec!["tokenizer".to_owned()], ..Environment::default() };
+        environment.server.insert("engine_version".to_owned(), "0.11.2".to_owned());
+        let labels = BTreeMap::from(
+            [("engine", "vllm"), ("precision", " "), ("gpus", "8xH100")].map(|(k, v)| (k.into(), v.into())),
+        );
+        environment.note_unknown(&labels);
+        environment.note_unknown(&labels);
+        assert_eq!(environment.unknown, ["tokenizer", "model_revision", "precision"]);
+    }
+}

@@ -31,6 +31,15 @@ pub enum Entry {
         /// Tokens.
         tokens: u32,
     },
+    /// Texts of request `seq`; written only when the spec asks to keep them, and read apart.
+    Text {
+        /// Position in the plan.
+        seq: u64,
+        /// As sent.
+        prompt: Option<String>,
+        /// As received, joined.
+        answer: Option<String>,
+    },
     /// How the run went as a whole; the last line of a run that ended by itself.
     Footer(Footer),
 }

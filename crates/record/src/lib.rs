@@ -1,17 +1,32 @@
 //! What happened, kept: row types, run folder, crash-safe journal, Parquet, environment.
 
+pub mod client;
+mod columns;
 pub mod environment;
+pub mod error;
+pub mod folder;
 pub mod journal;
+pub mod reader;
+pub mod recorder;
+pub mod redact;
 pub mod row;
 pub mod sample;
+pub mod tables;
+pub mod writer;
 
 pub use environment::Environment;
+pub use error::RecordError;
+pub use folder::{FirstRequest, RunFolder};
 pub use journal::{Entry, Footer, Header, Run, Stopped};
+pub use reader::{Text, read, texts};
+pub use recorder::{Recorder, Written};
+pub use redact::Scrubber;
 pub use row::{
     Chunk, Connection, FailureClass, Finish, InputTokens, Kind, Oddity, OutputTokens, PromptIdentity,
     Request, State, TimeoutKind,
 };
 pub use sample::{ClockSample, LaneSample, MachineSample, ServerSample};
+pub use writer::{Counts, JournalWriter};
 
 /// Version of the record format and of the machine output.
 pub const SCHEMA_VERSION: u32 = 1;

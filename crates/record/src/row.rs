@@ -13,34 +13,45 @@ pub struct Request {
     /// The phase in which it was intended.
     pub phase: Phase,
     /// Closed loop: which user.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub user: Option<u32>,
     /// The sending thread.
     pub lane: u16,
     /// When the plan wanted it to leave, or when its slot became free.
     pub intended: Nanos,
     /// When it left the pacer.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub dispatched: Option<Nanos>,
     /// When a cap let it go, if it waited at one.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub admitted: Option<Nanos>,
     /// The connection it used.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub connection: Option<Connection>,
     /// Just before its first byte went to the socket.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub write_begin: Option<Nanos>,
     /// Just after its last byte went to the socket.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub write_end: Option<Nanos>,
     /// Response head complete.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub headers: Option<Nanos>,
     /// The protocol's own end: finish reason or `[DONE]`.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub done: Option<Nanos>,
     /// The end of the body, or of the attempt.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub closed: Option<Nanos>,
     /// How it ended.
     pub state: State,
     /// HTTP status, if a head came.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
     /// Whether the answer was a stream.
     pub streamed: bool,
     /// Every event that carried output, in order.
+    #[serde(with = "crate::columns", default, skip_serializing_if = "Vec::is_empty")]
     pub chunks: Vec<Chunk>,
     /// Reads that carried output (several chunks of one read share its stamp).
     pub output_reads: u32,
@@ -49,22 +60,32 @@ pub struct Request {
     /// Token counts of the output.
     pub output: OutputTokens,
     /// Why the model stopped.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub finish: Option<Finish>,
     /// Attempts made, 1 without retries. Latencies run from the first.
     pub attempts: u32,
     /// Identity of the prompt.
     pub prompt: PromptIdentity,
     /// The server's id of the answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub server_id: Option<String>,
     /// What was odd about the answer without making it a failure.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub oddities: Vec<Oddity>,
     /// Chunks whose text strictly extends the text of the chunk before: a cumulative stream.
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub cumulative_chunks: u32,
     /// Longest run of such chunks.
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub cumulative_run: u32,
     /// Length of the longest common prefix of answer and prompt, in tokens of about 4 bytes.
     /// `None`: not compared.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub echo_tokens: Option<u32>,
+}
+
+fn is_zero(value: &u32) -> bool {
+    *value == 0
 }
 
 /// How a request ended (definitions §3). Every scheduled request has exactly one.
@@ -226,14 +247,19 @@ pub enum Kind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct InputTokens {
     /// What the plan asked for, by our tokenizer.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub planned: Option<u32>,
     /// What the prompt really has, by our tokenizer.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub counted: Option<u32>,
     /// The server's usage.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub server: Option<u32>,
     /// Of these, from the server's prefix cache, where it reports it.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub cached: Option<u32>,
     /// Tokens that the plan itself shares with other prompts.
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub shared: u32,
 }
 
@@ -241,14 +267,18 @@ pub struct InputTokens {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct OutputTokens {
     /// What was asked for; `None`: natural length.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub asked: Option<u32>,
     /// Whether the length was forced, so that delivered must equal asked.
     pub forced: bool,
     /// The server's usage.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub usage: Option<u32>,
     /// Of these, thinking.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub reasoning: Option<u32>,
     /// Our tokenizer over the whole joined text, without special tokens; filled after the run.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub retokenised: Option<u32>,
 }
 
@@ -260,11 +290,14 @@ pub struct Connection {
     /// It had carried a request before.
     pub reused: bool,
     /// TCP handshake, if this request waited for one.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub connect: Option<Nanos>,
     /// TLS handshake, if this request waited for one.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub tls: Option<Nanos>,
     /// Earlier connections that the server had closed while idle and that died before any byte of
     /// an answer; the request went out again on a new one.
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub stale: u32,
 }
 

@@ -1,0 +1,321 @@
+//! Reads a journal back, also one whose writer was killed: keeps every complete frame, and says in
+//! words what is missing.
+
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use spec::{Extent, Nanos, Phase};
+
+use crate::SCHEMA_VERSION;
+use crate::error::RecordError;
+use crate::folder::JOURNAL;
+use crate::journal::{Entry, Footer, Header, Run, Stopped};
+use crate::row::Request;
+
+/// First bytes of a zstd frame.
+const MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+
+/// Texts of one request, kept only when the spec asked for it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Text {
+    /// Position in the plan.
+    pub seq: u64,
+    /// As sent.
+    pub prompt: Option<String>,
+    /// As received, joined.
+    pub answer: Option<String>,
+}
+
+/// Reads a run from its folder or its journal.
+///
+/// A journal without an end is no error: what its complete frames hold is returned, its footer is
+/// made up from the rows ([`Stopped::Killed`]), and [`Run::missing`] says what is not there.
+///
+/// # Errors
+/// The file cannot be read, is empty, is no journal, holds no complete header or two of them, or
+/// was written in another version of the format.
+pub fn read(path: &Path) -> Result<Run, RecordError> {
+    let mut collected = Collected::default();
+    let scanned = scan(path, &mut |entry| collected.take(entry))?;
+    Ok(collected.run(scanned))
+}
+
+/// Reads the texts of a journal whose spec asked to keep them; empty otherwise.
+///
+/// # Errors
+/// As [`read`].
+pub fn texts(path: &Path) -> Result<Vec<Text>, RecordError> {
+    let mut texts = Vec::new();
+    scan(path, &mut |entry| {
+        if let Entry::Text { seq, prompt, answer } = entry {
+            texts.push(Text { seq, prompt, answer });
+        }
+    })?;
+    Ok(texts)
+}
+
+/// What reading the file itself showed.
+struct Scanned {
+    header: Header,
+    /// Bytes that belong to no complete frame, and where the first of them is.
+    damaged: Option<(u64, usize)>,
+    /// Whether those bytes are the end of the file, as a kill leaves them.
+    only_tail: bool,
+    /// Lines of good frames that are no entry, and what the parser says of the first.
+    strange: Option<(u64, String)>,
+}
+
+/// Hands over every entry after the header.
+fn scan(path: &Path, take: &mut dyn FnMut(Entry)) -> Result<Scanned, RecordError> {
+    let path = if path.is_dir() { path.join(JOURNAL) } else { path.to_owned() };
+    let bytes = std::fs::read(&path).map_err(RecordError::io("read", &path))?;
+    scan_bytes(&bytes, path, take)
+}
+
+fn scan_bytes(bytes: &[u8], path: PathBuf, take: &mut dyn FnMut(Entry)) -> Result<Scanned, RecordError> {
+    if bytes.is_empty() {
+        return Err(RecordError::Empty { path });
+    }
+    let shared = bytes.len().min(MAGIC.len());
+    if bytes[..shared] != MAGIC[..shared] {
+        let found = format!("found `{}`", bytes[..bytes.len().min(16)].escape_ascii());
+        return Err(RecordError::NotAJournal { path, found });
+    }
+    let (mut at, mut header, mut damaged, mut only_tail) = (0, None, None, true);
+    let mut strange: Option<(u64, String)> = None;
+    let mut lines = Vec::new();
+    while at < bytes.len() {
+        let Some(size) = frame(&bytes[at..], &mut lines) else {
+            if header.is_none() {
+                return Err(RecordError::NoHeader { path });
+            }
+            // Perhaps only this frame is damaged: go on at the next thing that looks like one.
+            let skip = bytes[at + 1..].windows(MAGIC.len()).position(|w| w == MAGIC);
+            let skip = skip.map_or(bytes.len() - at, |n| n + 1);
+            damaged.get_or_insert((0, at)).0 += skip as u64;
+            at += skip;
+            continue;
+        };
+        at += size;
+        only_tail &= damaged.is_none();
+        for line in lines.split(|b| *b == b'\n').filter(|line| !line.is_empty()) {
+            if header.is_none() {
+                header = Some(first_line(line, &path)?);
+                continue;
+            }
+            match serde_json::from_slice::<Entry>(line) {
+                Ok(Entry::Header(_)) => return Err(RecordError::SecondHeader { path }),
+                Ok(entry) => take(entry),
+                Err(_) if is_header(line) => return Err(RecordError::SecondHeader { path }),
+                Err(e) => strange.get_or_insert_with(|| (0, e.to_string())).0 += 1,
+            }
+        }
+    }
+    let header = header.ok_or_else(|| RecordError::NoHeader { path: path.clone() })?;
+    Ok(Scanned { header, damaged, only_tail, strange })
+}
+
+/// Decompresses the frame that `bytes` begin with and returns its length, `None` if it is
+/// incomplete or fails its checksum.
+fn frame(bytes: &[u8], lines: &mut Vec<u8>) -> Option<usize> {
+    let size = zstd::zstd_safe::find_frame_compressed_size(bytes).ok().filter(|n| *n > 0)?;
+    lines.clear();
+    let mut decoder = zstd::stream::read::Decoder::with_buffer(bytes.get(..size)?).ok()?.single_frame();
+    decoder.read_to_end(lines).ok()?;
+    Some(size)
+}
+
+/// Only the version, whatever the rest looks like in another version.
+#[derive(Deserialize)]
+struct Probe {
+    header: ProbedHeader,
+}
+#[derive(Deserialize)]
+struct ProbedHeader {
+    schema_version: u64,
+}
+#[derive(Deserialize)]
+struct AnyHeader {
+    #[serde(rename = "header")]
+    _header: IgnoredAny,
+}
+
+fn is_header(line: &[u8]) -> bool {
+    serde_json::from_slice::<AnyHeader>(line).is_ok()
+}
+
+fn first_line(line: &[u8], path: &Path) -> Result<Header, RecordError> {
+    let path = path.to_owned();
+    let Ok(probe) = serde_json::from_slice::<Probe>(line) else {
+        let found = "found zstd data whose first line is no header".to_owned();
+        return Err(RecordError::NotAJournal { path, found });
+    };
+    let (found, known) = (probe.header.schema_version, u64::from(SCHEMA_VERSION));
+    if found != known {
+        return Err(RecordError::WrongVersion { path, found, known });
+    }
+    match serde_json::from_slice(line) {
+        Ok(Entry::Header(header)) => Ok(header),
+        Ok(_) => Err(RecordError::BadHeader { path, reason: "the first line is no header".to_owned() }),
+        Err(e) => Err(RecordError::BadHeader { path, reason: e.to_string() }),
+    }
+}
+
+/// Entries sorted into their lists.
+#[derive(Default)]
+struct Collected {
+    requests: Vec<Request>,
+    tokens: BTreeMap<u64, u32>,
+    lanes: Vec<crate::sample::LaneSample>,
+    machine: Vec<crate::sample::MachineSample>,
+    clock: Vec<crate::sample::ClockSample>,
+    server: Vec<crate::sample::ServerSample>,
+    footer: Option<Footer>,
+}
+
+impl Collected {
+    fn take(&mut self, entry: Entry) {
+        match entry {
+            Entry::Request(request) => self.requests.push(request),
+            Entry::Lane(sample) => self.lanes.push(sample),
+            Entry::Machine(sample) => self.machine.push(sample),
+            Entry::Clock(sample) => self.clock.push(sample),
+            Entry::Server(sample) => self.server.push(sample),
+            Entry::Retokenised { seq, tokens } => {
+                self.tokens.insert(seq, tokens);
+            }
+            Entry::Footer(footer) => self.footer = Some(footer),
+            // A second header ends the scan before it comes here; texts are read apart.
+            Entry::Header(_) | Entry::Text { .. } => {}
+        }
+    }
+
+    fn run(mut self, scanned: Scanned) -> Run {
+        let mut missing = Vec::new();
+        self.requests.sort_by_key(|request| request.seq);
+        let all = self.requests.len();
+        self.requests.dedup_by_key(|request| request.seq);
+        let twice = all - self.requests.len();
+        if twice > 0 {
+            missing.push(format!(
+                "{} recorded twice; the first record is kept",
+                count(twice, "request is", "requests are")
+            ));
+        }
+        for request in &mut self.requests {
+            if let Some(tokens) = self.tokens.remove(&request.seq) {
+                request.output.retokenised = Some(tokens);
+            }
+        }
+        if !self.tokens.is_empty() {
+            let n = self.tokens.len();
+            missing.push(format!("{} without its request", count(n, "token count is", "token counts are")));
+        }
+        self.lanes.sort_by_key(|sample| (sample.to, sample.lane));
+        self.machine.sort_by_key(|sample| sample.at);
+        self.clock.sort_by_key(|sample| sample.at);
+        self.server.sort_by_key(|sample| sample.at);
+        if let Some((bytes, at)) = scanned.damaged {
+            missing.push(if scanned.only_tail {
+                format!("the last {bytes} bytes of the journal (from byte {at}) are an incomplete or damaged frame")
+            } else {
+                format!("{bytes} bytes of the journal (the first at byte {at}) are damaged; the entries in them are lost")
+            });
+        }
+        if let Some((lines, reason)) = &scanned.strange {
+            missing
+                .push(format!("{} not understood: {reason}", count(*lines as usize, "line is", "lines are")));
+        }
+        let footer = match self.footer.take() {
+            Some(footer) => {
+                if footer.stopped == Stopped::WriteError {
+                    missing.push(format!("writing stopped early: {}", footer.warnings.join("; ")));
+                }
+                footer
+            }
+            None => {
+                let footer = self.made_up(&scanned.header);
+                missing.push(self.cut_off(footer.ended));
+                footer
+            }
+        };
+        Run {
+            header: scanned.header,
+            requests: self.requests,
+            lanes: self.lanes,
+            machine: self.machine,
+            clock: self.clock,
+            server: self.server,
+            footer,
+            missing,
+        }
+    }
+
+    /// What the rows tell of a run whose footer is missing.
+    fn made_up(&self, header: &Header) -> Footer {
+        let measured = || self.requests.iter().filter(|r| r.phase == Phase::Measure).map(|r| r.intended);
+        let ended = self.last_moment();
+        let measure_from = measured().min().unwrap_or(ended);
+        let last = measured().max().unwrap_or(ended);
+        let (measure_to, planned) = match &header.spec.phases.measure {
+            Extent::Requests(n) => (last, *n),
+            Extent::Duration(span) => {
+                ((measure_from + span.0).min(ended).max(last), measured().count() as u64)
+            }
+        };
+        Footer { measure_from, measure_to, ended, planned, stopped: Stopped::Killed, warnings: Vec::new() }
+    }
+
+    /// The latest moment that any record names.
+    fn last_moment(&self) -> Nanos {
+        let requests = self.requests.iter().flat_map(|r| [r.closed, r.done, r.write_end, Some(r.intended)]);
+        let samples = self.lanes.iter().map(|s| s.to).chain(self.machine.iter().map(|s| s.at));
+        let samples = samples.chain(self.clock.iter().map(|s| s.at)).chain(self.server.iter().map(|s| s.at));
+        requests.flatten().chain(samples).max().unwrap_or(Nanos::ZERO)
+    }
+
+    fn cut_off(&self, ended: Nanos) -> String {
+        let at = ended.as_secs_f64();
+        match self.lost_in_flight() {
+            0 => format!(
+                "the journal ends without a footer at {at:.1} s; requests that were in flight then are not recorded"
+            ),
+            1 => format!(
+                "the journal ends without a footer at {at:.1} s; at least 1 request that was in flight then is not recorded"
+            ),
+            n => format!(
+                "the journal ends without a footer at {at:.1} s; at least {n} requests that were in flight then are not recorded"
+            ),
+        }
+    }
+
+    /// A lower bound of the requests that had begun and left no record: by the lanes' own counters,
+    /// and by the gaps in the plan's numbering.
+    fn lost_in_flight(&self) -> u64 {
+        let mut last = BTreeMap::new();
+        for sample in &self.lanes {
+            last.insert(sample.lane, sample);
+        }
+        let by_counter = last.values().map(|sample| {
+            let open = |r: &&Request| {
+                r.lane == sample.lane
+                    && r.dispatched.or(r.write_begin).is_some_and(|begun| begun <= sample.to)
+                    && r.closed.is_none_or(|closed| closed > sample.to)
+            };
+            let recorded = self.requests.iter().filter(open).count() as u64;
+            u64::from(sample.in_flight).saturating_sub(recorded)
+        });
+        let by_gap = self
+            .requests
+            .last()
+            .map_or(0, |r| r.seq.saturating_add(1).saturating_sub(self.requests.len() as u64));
+        by_counter.sum::<u64>().max(by_gap)
+    }
+}
+
+fn count(n: usize, one: &str, many: &str) -> String {
+    format!("{n} {}", if n == 1 { one } else { many })
+}
