@@ -5,7 +5,16 @@
 //! that it is handed.
 
 pub mod api;
+pub mod draft;
+mod error;
+mod forms;
+mod grammar;
 pub mod load;
+mod node;
+mod read;
+mod resolve;
+mod schema;
+pub mod secret;
 pub mod slo;
 pub mod target;
 pub mod units;
@@ -17,10 +26,16 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use api::{Api, Dialect, Force, KeySource, LengthControl, MaxField, Readiness, Sampling, Tls};
+pub use draft::Draft;
+pub use error::{Excerpt, ParseError, SpecError};
+pub use grammar::AnyLimit;
 pub use load::{Closed, Extent, Load, Open, Phase, Phases, Ramp, Timeouts, Warmup};
+pub use resolve::DEFAULT_SEED;
+pub use schema::schema;
+pub use secret::Secret;
 pub use slo::{JointLimit, MarginalLimit, Metric, Op, Slo, Statistic};
 pub use target::{SimTarget, Target};
-pub use units::{Burstiness, Limit, Nanos, Rate, Span};
+pub use units::{Burstiness, Limit, Nanos, ParseUnitError, Rate, Share, Span};
 pub use workload::{CacheProtocol, Lengths, Source, TokenizerChoice, Workload};
 
 /// Everything that defines one run. Serialised into `run.json` with every default written out; the

@@ -30,7 +30,7 @@ pub struct JointLimit {
     pub op: Op,
     /// In nanoseconds for times, as is for rates.
     pub value: f64,
-    /// The text as the user wrote it, without spaces.
+    /// The text as written, without spaces and with the metric's own name.
     pub text: String,
 }
 
@@ -45,7 +45,7 @@ pub struct MarginalLimit {
     pub op: Op,
     /// In nanoseconds for times, as a share for rates of error, as is for the rest.
     pub value: f64,
-    /// The text as the user wrote it, without spaces.
+    /// The text as written, without spaces and with the metric's own name.
     pub text: String,
 }
 
@@ -203,17 +203,4 @@ mod text {
     }
     as_text!(JointLimit, "JointLimit", "a limit on each request, for example ttft<=500ms");
     as_text!(MarginalLimit, "MarginalLimit", "a limit on a statistic, for example p99(tpot)<=50ms");
-}
-
-impl std::str::FromStr for JointLimit {
-    type Err = crate::units::ParseUnitError;
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        Err(crate::units::ParseUnitError { got: text.to_owned(), expected: "a limit" })
-    }
-}
-impl std::str::FromStr for MarginalLimit {
-    type Err = crate::units::ParseUnitError;
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        Err(crate::units::ParseUnitError { got: text.to_owned(), expected: "a limit" })
-    }
 }

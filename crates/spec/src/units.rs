@@ -139,8 +139,10 @@ impl fmt::Display for Span {
             (1_000, "us"),
             (1, "ns"),
         ];
-        let (size, name) =
-            units.into_iter().find(|(size, _)| ns != 0 && ns.is_multiple_of(*size)).unwrap_or((1_000_000_000, "s"));
+        let (size, name) = units
+            .into_iter()
+            .find(|(size, _)| ns != 0 && ns.is_multiple_of(*size))
+            .unwrap_or((1_000_000_000, "s"));
         write!(f, "{}{name}", ns / size)
     }
 }
@@ -243,6 +245,53 @@ impl fmt::Display for Burstiness {
     }
 }
 
+/// A share of a whole, from 0 to 1; as text `95%` or `0.95`.
+#[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
+pub struct Share(f64);
+
+impl Share {
+    /// A share; `None` unless from 0 to 1.
+    pub fn new(value: f64) -> Option<Self> {
+        (0.0..=1.0).contains(&value).then_some(Share(value))
+    }
+    /// The share, from 0 to 1.
+    pub fn value(self) -> f64 {
+        self.0
+    }
+}
+
+impl FromStr for Share {
+    type Err = crate::error::ParseError;
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let t = text.trim();
+        let bad = || crate::error::ParseError::new(format!("`{t}` is not a share (for example 95% or 0.95)"));
+        let (number, percent) = match t.strip_suffix('%') {
+            Some(number) => (number.trim_end(), true),
+            None => (t, false),
+        };
+        if !number.starts_with(|c: char| c.is_ascii_digit() || c == '.') {
+            return Err(bad());
+        }
+        // Divided as text, so that 99.9% is the double nearest to 0.999.
+        let digits = number.bytes().all(|b| b.is_ascii_digit() || b == b'.');
+        let value: f64 = match percent {
+            true if digits => format!("{number}e-2").parse().map_err(|_| bad())?,
+            true => return Err(bad()),
+            false => number.parse().map_err(|_| bad())?,
+        };
+        Share::new(value).ok_or_else(|| match (1.0..=100.0).contains(&value) && !percent {
+            true => bad().hint(format!("`{t}%`")),
+            false => bad(),
+        })
+    }
+}
+
+impl fmt::Display for Share {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
 /// Text units in files: a string, or a bare number where the unit needs no suffix.
 macro_rules! text_unit {
     ($type:ty, $name:literal, $numeric:expr, $pattern:literal) => {
@@ -297,6 +346,8 @@ text_unit!(Span, "Span", false, "a duration, for example 30s or 500ms");
 text_unit!(Limit, "Limit", false, "a duration, for example 30s, or off");
 text_unit!(Rate, "Rate", true, "requests per second, for example 6, 0.42, 30/min, or inf");
 text_unit!(Burstiness, "Burstiness", true, "gamma shape of the gaps: 1 Poisson, inf constant");
+
+text_unit!(Share, "Share", true, "a share from 0 to 1, for example 95% or 0.95");
 
 #[cfg(test)]
 mod tests {
