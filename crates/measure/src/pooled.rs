@@ -1,0 +1,174 @@
+//! Metrics pooled over the gaps of all completed requests.
+//!
+//! Gaps of one request are no independent draws, so requests are treated as clusters: the variance
+//! of a share or mean comes from the residuals of whole requests in time order (Woodruff 1952; Korn
+//! and Graubard 1998), with their autocorrelation.
+
+use std::collections::BTreeMap;
+
+use spec::PercentileRule;
+
+use crate::correlation::{cautious, tau};
+use crate::estimate::{Estimate, Figure, Interval, Method, MetricSummary, PERCENTILES, Undefined, Unit};
+use crate::interval::{level_interval, shrunk};
+use crate::percentile::{Weighted, needed};
+use crate::special::t_95;
+
+/// Values of many requests, each value counted `weight` times.
+#[derive(Debug, Clone, Default)]
+pub struct Pooled {
+    /// Value and weight, request after request in the order of intended sends.
+    pairs: Vec<(f64, u32)>,
+    /// End of each request's pairs; only requests that have any.
+    ends: Vec<usize>,
+    sorted: Weighted,
+    /// Requests without a value, by reason.
+    missing: BTreeMap<Undefined, u64>,
+}
+
+/// Collects a [`Pooled`].
+#[derive(Debug, Default)]
+pub struct Collector {
+    pooled: Pooled,
+}
+
+impl Collector {
+    /// One value of the current request; weight 0 does not count.
+    pub fn push(&mut self, value: f64, weight: u32) {
+        if weight > 0 {
+            self.pooled.pairs.push((value, weight));
+        }
+    }
+    /// Ends the current request; `reason` is why it has no value, if it has none.
+    pub fn end(&mut self, reason: Undefined) {
+        let before = self.pooled.ends.last().copied().unwrap_or(0);
+        if self.pooled.pairs.len() > before {
+            self.pooled.ends.push(self.pooled.pairs.len());
+        } else {
+            *self.pooled.missing.entry(reason).or_insert(0) += 1;
+        }
+    }
+    /// Everything collected.
+    pub fn finish(mut self) -> Pooled {
+        self.pooled.sorted = Weighted::new(self.pooled.pairs.clone());
+        self.pooled
+    }
+}
+
+impl Pooled {
+    fn nothing(&self) -> Undefined {
+        self.missing.iter().max_by_key(|&(_, c)| *c).map_or(Undefined::NoneCompleted, |(reason, _)| *reason)
+    }
+
+    /// For each request the sum of `score(value, weight)`.
+    fn per_request(&self, score: impl Fn(f64, f64) -> f64) -> Vec<f64> {
+        let mut from = 0;
+        self.ends
+            .iter()
+            .map(|&to| {
+                let sum = self.pairs[from..to].iter().map(|&(x, w)| score(x, f64::from(w))).sum();
+                from = to;
+                sum
+            })
+            .collect()
+    }
+
+    /// Variance of Σ residuals / Σ weights from residuals of whole requests.
+    fn variance(&self, residuals: &[f64]) -> f64 {
+        let total = self.sorted.total() as f64;
+        cautious(tau(residuals)) * residuals.iter().map(|e| e * e).sum::<f64>() / (total * total)
+    }
+
+    /// The percentile at share `p`. A request that did not end well has no gaps to add, so offered
+    /// and completed are the same here. The gaps themselves are the samples that must suffice, not
+    /// the tokens, which count one gap several times.
+    pub fn percentile(&self, p: f64, rule: PercentileRule) -> Figure {
+        let gaps = self.pairs.len() as u64;
+        let Some(value) = self.sorted.percentile(p, rule) else {
+            return Figure::Undefined(self.nothing());
+        };
+        if gaps < needed(p) {
+            return Figure::Undefined(Undefined::TooFewSamples { n: gaps, needed: needed(p) });
+        }
+        let residuals = self.per_request(|x, w| if x <= value { (1.0 - p) * w } else { -p * w });
+        let variance = self.variance(&residuals);
+        // One request says nothing about how requests differ.
+        let most = if self.ends.len() < 2 { 1.0 } else { gaps as f64 };
+        let n_eff = if variance > 0.0 { (p * (1.0 - p) / variance).min(most) } else { most };
+        let (l, u) = level_interval(p, shrunk(n_eff));
+        // Ranks count written-out values; what is open is decided by the gaps that were seen.
+        let (n, weight) = (gaps as f64, self.sorted.total() as f64);
+        let at = |level: f64| self.sorted.at(((level * weight).ceil() as u64).saturating_sub(1));
+        let low = if l * n >= 1.0 { at(l) } else { None };
+        let high = if u * n <= n - 0.5 { at(u) } else { None };
+        Figure::Known(Estimate {
+            value,
+            interval: Interval { low, high },
+            n: self.sorted.total(),
+            n_eff,
+            method: Method::Percentile(rule),
+        })
+    }
+
+    fn moments(&self) -> Option<(f64, f64)> {
+        let total = self.sorted.total() as f64;
+        if total <= 0.0 {
+            return None;
+        }
+        let mean = self.pairs.iter().map(|&(x, w)| x * f64::from(w)).sum::<f64>() / total;
+        let squares = self.pairs.iter().map(|&(x, w)| (x - mean) * (x - mean) * f64::from(w)).sum::<f64>();
+        Some((mean, squares))
+    }
+
+    /// Everything that is reported of the metric.
+    pub fn summary(&self, rule: PercentileRule) -> MetricSummary {
+        let nothing = self.nothing();
+        let n = self.sorted.total();
+        let moments = self.moments();
+        let requests = self.ends.len() as f64;
+        let mut tau_used = 1.0;
+        let mean = match moments {
+            None => Figure::Undefined(nothing),
+            Some((value, squares)) => {
+                let residuals = self.per_request(|x, w| (x - value) * w);
+                tau_used = cautious(tau(&residuals));
+                let variance = self.variance(&residuals) * requests / (requests - 1.0).max(1.0);
+                let n_eff = if variance > 0.0 && n > 1 {
+                    (squares / (n - 1) as f64 / variance).min(n as f64)
+                } else {
+                    requests
+                };
+                let df = requests / tau_used - 1.0;
+                let interval = if df >= 1.0 {
+                    let half = t_95(df) * variance.sqrt();
+                    Interval { low: Some(value - half), high: Some(value + half) }
+                } else {
+                    Interval::default()
+                };
+                Figure::Known(Estimate { value, interval, n, n_eff, method: Method::Mean })
+            }
+        };
+        let stddev = match moments {
+            None => Err(nothing),
+            Some((_, squares)) if n > 1 => Ok((squares / (n - 1) as f64).sqrt()),
+            Some(_) => Err(Undefined::TooFewSamples { n, needed: 2 }),
+        };
+        let range = self.sorted.range();
+        let percentiles: Vec<(f64, Figure)> =
+            PERCENTILES.into_iter().map(|p| (p, self.percentile(p, rule))).collect();
+        MetricSummary {
+            unit: Unit::Nanoseconds,
+            view: None,
+            estimator: rule,
+            n,
+            mean,
+            stddev,
+            min: range.map(|(low, _)| low).ok_or(nothing),
+            max: range.map(|(_, high)| high).ok_or(nothing),
+            completed: percentiles.clone(),
+            percentiles,
+            undefined: self.missing.clone(),
+            tau: tau_used,
+        }
+    }
+}
