@@ -46,8 +46,9 @@ pub fn chunk_tokens(request: &Request, tokens: &mut Vec<u32>) -> TokenSource {
         return TokenSource::Server;
     }
     tokens.clear();
-    let total = request.output.retokenised.or_else(|| visible_usage(request)).unwrap_or(0);
-    if total == 0 {
+    let counted = request.output.retokenised.filter(|&tokens| tokens > 0);
+    let total = counted.or_else(|| visible_usage(request)).unwrap_or(0);
+    if total == 0 || chunks.is_empty() {
         tokens.resize(chunks.len(), 1);
         return TokenSource::Chunks;
     }
