@@ -85,21 +85,9 @@ impl Recorder {
         self.health.failed.load(Ordering::Relaxed)
     }
 
-    /// A warning in words when entries piled up faster than they were written.
-    pub fn pressure(&self) -> Option<String> {
-        let deepest = self.health.deepest.load(Ordering::Relaxed);
-        (deepest >= DEEP).then(|| {
-            format!(
-                "the journal fell behind: up to {deepest} entries waited to be written. \
-                 Latencies are not affected, memory was; use a faster disk or leave cores free"
-            )
-        })
-    }
-
-    /// Writes what was sent so far and the footer, then ends the thread. The warning of
-    /// [`Recorder::pressure`] is added to the footer.
-    pub fn finish(self, mut footer: Footer) -> Written {
-        footer.warnings.extend(self.pressure());
+    /// Writes what was sent so far and the footer, then ends the thread. A warning is added to the
+    /// footer when entries piled up faster than they were written.
+    pub fn finish(self, footer: Footer) -> Written {
         // A send fails only when the thread is gone, and then its result says why.
         let _ = self.sender.send(Entry::Footer(footer));
         self.join()
@@ -151,8 +139,23 @@ fn write_all<S: Sink>(mut writer: JournalWriter<S>, receiver: &Receiver<Entry>, 
         }
         thread::sleep(TICK);
     };
+    let deepest = health.deepest.load(Ordering::Relaxed);
+    let footer = footer.map(|mut footer| {
+        footer.warnings.extend(pressure(deepest));
+        footer
+    });
     note(&mut error, writer.finish(footer.as_ref()).map(|_| ()));
-    Written { counts: writer.counts(), deepest: health.deepest.load(Ordering::Relaxed), error }
+    Written { counts: writer.counts(), deepest, error }
+}
+
+/// A warning in words when so many entries waited at once.
+fn pressure(deepest: u64) -> Option<String> {
+    (deepest >= DEEP).then(|| {
+        format!(
+            "the journal fell behind: up to {deepest} entries waited to be written. Stamps are taken before, \
+             so latencies are not affected; memory was. Use a faster disk or leave cores free"
+        )
+    })
 }
 
 /// The first error is the cause; later ones only follow from it.
