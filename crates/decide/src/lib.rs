@@ -1,7 +1,16 @@
 //! Answers from numbers: trust, limits, verdicts. Pure.
 
+pub mod bound;
+pub mod caps;
+pub mod checks;
+pub mod facts;
+pub mod json;
+pub mod limits;
+pub mod notes;
 pub mod report;
+pub mod slo;
 pub mod trust;
+pub mod verdict;
 pub mod words;
 
 pub use report::{JointReport, MarginalReport, RunReport, Share, SloReport, Verdict};

@@ -2,13 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use measure::Measures;
-use record::{Environment, Footer};
+use measure::{Measures, measure};
+use record::{Environment, Footer, Run};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use spec::{Metric, Spec};
+use spec::{Analysis, Metric, Spec};
 
-use crate::trust::Trust;
+use crate::caps::apply_caps;
+use crate::notes::notes;
+use crate::trust::{self, Trust};
+use crate::{slo, verdict};
 
 /// The whole answer of one run. Its JSON form is the contract in `docs/run.schema.json`; `json.rs`
 /// is the only place that knows the shape.
@@ -34,6 +37,32 @@ pub struct RunReport {
     pub verdict: Verdict,
     /// What a reader should know beside the checks, each with a next step where there is one.
     pub notes: Vec<String>,
+}
+
+impl RunReport {
+    /// From a run's records to its answer: numbers, trust, caps, limits, verdict, notes.
+    pub fn build(run: &Run, analysis: &Analysis) -> Self {
+        let spec = &run.header.spec;
+        let mut measures = measure(run, analysis);
+        let trust = trust::judge(run, &measures);
+        let mut slo = slo::judge(run, &measures, &spec.slo);
+        slo::withhold(&mut slo, &trust, &spec.slo);
+        let flags = apply_caps(&mut measures, &trust);
+        let verdict = verdict::verdict(&trust, &slo, &measures, spec);
+        let notes = notes(run, &measures);
+        Self {
+            spec: Spec { analysis: *analysis, ..spec.clone() },
+            environment: run.header.environment.clone(),
+            footer: run.footer.clone(),
+            missing: run.missing.clone(),
+            trust,
+            measures,
+            flags,
+            slo,
+            verdict,
+            notes,
+        }
+    }
 }
 
 /// The limits and what became of them.

@@ -1,8 +1,17 @@
 //! The verdict on the measurement itself.
 
+use measure::Measures;
+use record::Run;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use spec::Metric;
+use spec::{Metric, Statistic};
+
+use crate::bound::error_bounds;
+use crate::checks::machine::LimitedWindows;
+use crate::checks::sending::bound_caps;
+use crate::checks::{answers, clock, load, machine, prompts, samples, sending, server, steady};
+use crate::facts::Facts;
+use crate::limits;
 
 /// May the numbers be believed?
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -242,4 +251,97 @@ pub enum CheckId {
     Foreign,
     /// The wall clock did not step.
     Clock,
+}
+
+/// Makes every check that one run can feed, and the verdict.
+pub fn judge(run: &Run, measures: &Measures) -> Trust {
+    let facts = Facts::new(run, measures);
+    let limited = LimitedWindows::new(&facts);
+    let bounds = error_bounds(&facts, &limited);
+    let mut checks = vec![
+        sending::send_lag(&facts, &bounds),
+        machine::lane_stall(&facts, &bound_caps(&bounds)),
+        machine::client_lag(&facts),
+        machine::machine(&facts),
+        machine::lane_busy(&facts),
+        machine::coalesced(&facts),
+        load::arrivals(&facts),
+        load::in_flight(&facts),
+        load::bookkeeping(&facts),
+        steady::overload(&facts),
+        steady::steady(&facts),
+        steady::stalls(&facts),
+        samples::samples(&facts),
+        answers::failures(&facts),
+        answers::censored(&facts),
+        prompts::out_length(&facts),
+        prompts::in_length(&facts),
+        answers::token_count(&facts),
+        prompts::unique(&facts),
+        prompts::cache(&facts),
+        answers::buffered(&facts),
+        answers::cumulative(&facts),
+        answers::echo(&facts),
+        server::foreign(&facts),
+        clock::clock(&facts),
+    ];
+    if limited.share() > limits::INVALID_WINDOWS {
+        let culprit = limited.culprit();
+        let advice = "This side was the bottleneck for most of the time: run the client alone, with more lanes, or at a lower load.";
+        for check in checks.iter_mut().filter(|c| c.id == culprit) {
+            let grave = check.clone().grave(true);
+            *check = Check { advice: grave.advice.clone().or(Some(advice.to_owned())), ..grave };
+        }
+    }
+    Trust::of(checks, &must_know(run))
+}
+
+/// Checks that a number rests on: unknown ones limit the measurement.
+fn must_know(run: &Run) -> Vec<CheckId> {
+    let mut out =
+        vec![CheckId::SendLag, CheckId::Arrivals, CheckId::InFlight, CheckId::Failures, CheckId::Clock];
+    let relied = run.header.spec.slo.marginal.iter().any(|m| matches!(m.statistic, Statistic::Percentile(_)));
+    if relied {
+        out.push(CheckId::Samples);
+    }
+    out
+}
+
+impl Trust {
+    /// The verdict over checks: invalid when one failed gravely, limited when one failed or one that
+    /// must be known is unknown, else valid. Never an average.
+    pub fn of(mut checks: Vec<Check>, must_know: &[CheckId]) -> Self {
+        let verdict = if checks.iter().any(Check::is_grave) {
+            TrustVerdict::Invalid
+        } else if checks
+            .iter()
+            .any(|c| c.failed() || (c.state == CheckState::Unknown && must_know.contains(&c.id)))
+        {
+            TrustVerdict::Limited
+        } else {
+            TrustVerdict::Valid
+        };
+        let order = |state: CheckState| match state {
+            CheckState::Fail => 0,
+            CheckState::Unknown => 1,
+            CheckState::Pass => 2,
+        };
+        checks.sort_by_key(|c| (order(c.state), c.id));
+        Self { verdict, checks }
+    }
+
+    /// The check of this name.
+    pub fn check(&self, id: CheckId) -> Option<&Check> {
+        self.checks.iter().find(|c| c.id == id)
+    }
+
+    /// The checks in this state.
+    pub fn in_state(&self, state: CheckState) -> impl Iterator<Item = &Check> {
+        self.checks.iter().filter(move |c| c.state == state)
+    }
+
+    /// Caps with the check that sets them.
+    pub fn caps(&self) -> impl Iterator<Item = (CheckId, Cap)> + '_ {
+        self.checks.iter().flat_map(|c| c.caps.iter().map(|cap| (c.id, *cap)))
+    }
 }

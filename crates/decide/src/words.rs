@@ -210,7 +210,8 @@ pub fn load(spec: &Spec) -> String {
         Load::Open(open) if open.rate.is_infinite() => "all requests at once".to_owned(),
         Load::Open(open) => {
             let arrivals = arrivals(open.burstiness.shape());
-            let cap = open.cap.map_or_else(String::new, |n| format!(", at most {} in flight", count(u64::from(n))));
+            let cap =
+                open.cap.map_or_else(String::new, |n| format!(", at most {} in flight", count(u64::from(n))));
             format!("{}{NBSP}requests/s, {arrivals}{cap}", plain(open.rate.per_second()))
         }
     }

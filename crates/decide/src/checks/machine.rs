@@ -1,0 +1,377 @@
+//! The machine and the lanes: `machine`, `lane_busy`, `lane_stall`, `client_lag`, `coalesced`.
+
+use record::{LaneSample, MachineSample};
+use spec::{Load, Metric, Nanos};
+
+use crate::facts::{Facts, quantile};
+use crate::limits;
+use crate::trust::{Cap, Capped, Check, CheckId};
+use crate::words::{NBSP, count, counted, percent, time};
+
+/// Metrics of gaps, which reads in bundles spoil where only this program's own stamps exist.
+const GAPS: [Metric; 3] = [Metric::Itl, Metric::Icl, Metric::MaxGap];
+
+/// Gaps flagged when stamps are this program's own; nothing with kernel stamps.
+fn gap_caps(facts: &Facts) -> Vec<Cap> {
+    if facts.kernel_stamped() {
+        return Vec::new();
+    }
+    GAPS.iter().map(|m| Cap::Flag(Capped::Metric(*m))).collect()
+}
+
+/// What the machine did between two samples, as shares.
+#[derive(Debug, Clone, Copy)]
+struct Slice {
+    from: Nanos,
+    to: Nanos,
+    others: f64,
+    steal: f64,
+    wait: f64,
+    wait_per_slice: Nanos,
+}
+
+impl Slice {
+    fn between(a: &MachineSample, b: &MachineSample) -> Option<Self> {
+        let elapsed = b.at.since(a.at).filter(|d| d.0 > 0)?;
+        let capacity = elapsed.0 as f64 * f64::from(b.cores.max(1));
+        let ours = b.own.saturating_since(a.own)
+            + b.target.unwrap_or_default().saturating_since(a.target.unwrap_or_default());
+        let (wait, run) =
+            (b.lane_wait.saturating_since(a.lane_wait), b.lane_run.saturating_since(a.lane_run));
+        let slices = b.lane_slices.saturating_sub(a.lane_slices).max(1);
+        Some(Self {
+            from: a.at,
+            to: b.at,
+            others: b.busy.saturating_since(a.busy).saturating_since(ours).0 as f64 / capacity,
+            steal: b.steal.saturating_since(a.steal).0 as f64 / capacity,
+            wait: wait.0 as f64 / (wait + run).0.max(1) as f64,
+            wait_per_slice: Nanos(wait.0 / slices),
+        })
+    }
+    fn starved(&self) -> bool {
+        self.wait > limits::LANE_WAIT && self.wait_per_slice > limits::LANE_WAIT_SLICE
+    }
+    fn fails(&self) -> bool {
+        self.others > limits::OTHERS || self.steal > limits::STEAL || self.starved()
+    }
+}
+
+/// Slices whose middle lies in the span; all of them when the span is shorter than that.
+fn slices(facts: &Facts) -> Vec<Slice> {
+    let all: Vec<Slice> =
+        facts.run.machine.windows(2).filter_map(|pair| Slice::between(&pair[0], &pair[1])).collect();
+    let inside: Vec<Slice> = all
+        .iter()
+        .filter(|s| {
+            let middle = Nanos(s.from.0 + (s.to.0 - s.from.0) / 2);
+            middle >= facts.from && middle <= facts.to
+        })
+        .copied()
+        .collect();
+    if inside.is_empty() { all } else { inside }
+}
+
+/// The windows in which this side may have spoilt the numbers, by cause.
+pub struct LimitedWindows {
+    /// Other work, steal, or lanes that waited for a core.
+    pub machine: Vec<bool>,
+    /// A lane used more than half its core.
+    pub busy: Vec<bool>,
+    /// A lane stood still.
+    pub stall: Vec<bool>,
+    /// A request left far too late.
+    pub lag: Vec<bool>,
+}
+
+impl LimitedWindows {
+    /// Gather.
+    pub fn new(facts: &Facts) -> Self {
+        let n = facts.windows.len();
+        let mut out = Self {
+            machine: vec![false; n],
+            busy: vec![false; n],
+            stall: vec![false; n],
+            lag: vec![false; n],
+        };
+        let overlapping = |from: Nanos, to: Nanos| {
+            facts.windows.iter().enumerate().filter(move |(_, w)| w.0 < to && from < w.1).map(|(i, _)| i)
+        };
+        for slice in slices(facts).iter().filter(|s| s.fails()) {
+            // A sample and a window never start together: a slice marks the window of its middle.
+            let middle = Nanos(slice.from.0 + (slice.to.0 - slice.from.0) / 2);
+            overlapping(middle, middle + Nanos(1)).for_each(|i| out.machine[i] = true);
+        }
+        for (index, shares) in lane_shares(facts).iter().enumerate() {
+            out.busy[index] = shares.iter().any(|share| *share > limits::LANE_BUSY);
+        }
+        for sample in facts.run.lanes.iter().filter(|s| s.heartbeat_max > limits::STALL) {
+            overlapping(sample.from, sample.to).for_each(|i| out.stall[i] = true);
+        }
+        for (request, lag) in facts.measured.iter().zip(&facts.lags) {
+            if lag.is_some_and(|lag| lag > limits::LAG_MAX) {
+                if let Some(i) = facts.window_of(request.intended) {
+                    out.lag[i] = true;
+                }
+            }
+        }
+        out
+    }
+
+    /// Any cause, by window.
+    pub fn any(&self) -> Vec<bool> {
+        (0..self.machine.len())
+            .map(|i| self.machine[i] || self.busy[i] || self.stall[i] || self.lag[i])
+            .collect()
+    }
+
+    /// Limited windows / windows.
+    pub fn share(&self) -> f64 {
+        let any = self.any();
+        any.iter().filter(|b| **b).count() as f64 / any.len().max(1) as f64
+    }
+
+    /// The check that a limited measurement is charged to: the cause of most windows.
+    pub fn culprit(&self) -> CheckId {
+        let causes = [
+            (CheckId::Machine, &self.machine),
+            (CheckId::LaneBusy, &self.busy),
+            (CheckId::LaneStall, &self.stall),
+            (CheckId::SendLag, &self.lag),
+        ];
+        let hits = |windows: &Vec<bool>| windows.iter().filter(|b| **b).count();
+        // The first of equals: a cause before its effects.
+        causes.iter().rev().max_by_key(|(_, w)| hits(w)).map_or(CheckId::Machine, |(id, _)| *id)
+    }
+
+    /// The windows that hold an effect, merged with the one after each.
+    pub fn touched(&self, facts: &Facts) -> Vec<(Nanos, Nanos)> {
+        let mut out: Vec<(Nanos, Nanos)> = Vec::new();
+        for (i, _) in self.any().iter().enumerate().filter(|(_, limited)| **limited) {
+            let from = facts.windows[i].0;
+            let to = facts.windows.get(i + 1).map_or(facts.windows[i].1, |next| next.1);
+            match out.last_mut() {
+                Some(last) if last.1 >= from => last.1 = last.1.max(to),
+                _ => out.push((from, to)),
+            }
+        }
+        out
+    }
+}
+
+/// The machine had CPU to spare.
+pub fn machine(facts: &Facts) -> Check {
+    let limit = format!(
+        "others below {}, steal below {} of all cores, in {} of seconds",
+        percent(limits::OTHERS),
+        percent(limits::STEAL),
+        percent(1.0 - limits::MACHINE_WINDOWS)
+    );
+    let slices = slices(facts);
+    if slices.is_empty() {
+        return Check::unknown(
+            CheckId::Machine,
+            "the machine was not observed",
+            limit,
+            "CPU use is read from /proc: run on Linux, for at least two seconds.",
+        );
+    }
+    let n = slices.len() as f64;
+    let bad = slices.iter().filter(|s| s.fails()).count();
+    let mean = |f: fn(&Slice) -> f64| slices.iter().map(f).sum::<f64>() / n;
+    let starved = slices.iter().filter(|s| s.starved()).count();
+    let mut figure =
+        format!("others {}, steal {} of all cores", percent(mean(|s| s.others)), percent(mean(|s| s.steal)));
+    if starved > 0 {
+        figure.push_str(&format!("; lanes waited for a core in {} of seconds", percent(starved as f64 / n)));
+    }
+    let cores = facts.run.machine.last().map_or(1, |m| m.cores);
+    figure.push_str(&format!(" ({})", counted(u64::from(cores), "core")));
+    Check::judged(CheckId::Machine, bad as f64 / n > limits::MACHINE_WINDOWS, figure, limit).if_failed(
+        "Other work took the CPU: run the client alone or on another machine.",
+        [Cap::Flag(Capped::Latencies)],
+    )
+}
+
+/// Busy share of every lane in every window: `[window][lane]`, only lanes with samples.
+fn lane_shares(facts: &Facts) -> Vec<Vec<f64>> {
+    let lanes = facts.run.lanes.iter().map(|s| usize::from(s.lane) + 1).max().unwrap_or(0);
+    let mut sums = vec![vec![(0_u64, 0_u64); lanes]; facts.windows.len()];
+    for sample in &facts.run.lanes {
+        let middle = Nanos(sample.from.0 + sample.to.saturating_since(sample.from).0 / 2);
+        if let Some(window) = facts.window_of(middle) {
+            let cell = &mut sums[window][usize::from(sample.lane)];
+            cell.0 += sample.busy.0;
+            cell.1 += sample.to.saturating_since(sample.from).0;
+        }
+    }
+    sums.iter().map(|row| row.iter().filter(|c| c.1 > 0).map(|c| c.0 as f64 / c.1 as f64).collect()).collect()
+}
+
+/// Lanes were not the bottleneck.
+pub fn lane_busy(facts: &Facts) -> Check {
+    let limit =
+        format!("{} in {} of seconds", percent(limits::LANE_BUSY), percent(1.0 - limits::LANE_BUSY_WINDOWS));
+    let shares = lane_shares(facts);
+    let seen: Vec<f64> = shares.iter().filter_map(|row| row.iter().copied().reduce(f64::max)).collect();
+    if seen.is_empty() {
+        return Check::unknown(
+            CheckId::LaneBusy,
+            "the lanes were not observed",
+            limit,
+            "Let the measurement last at least one second.",
+        );
+    }
+    let over = seen.iter().filter(|share| **share > limits::LANE_BUSY).count();
+    let busiest = seen.iter().copied().fold(0.0, f64::max);
+    Check::judged(
+        CheckId::LaneBusy,
+        over as f64 / seen.len() as f64 > limits::LANE_BUSY_WINDOWS,
+        format!("busiest second {}", percent(busiest)),
+        limit,
+    )
+    .if_failed(
+        "A sending thread was near its limit: use more lanes, a faster machine, or less load.",
+        gap_caps(facts),
+    )
+}
+
+/// No sending thread stood still.
+pub fn lane_stall(facts: &Facts, bound_caps: &[Cap]) -> Check {
+    let limit = time(limits::STALL.0 as f64);
+    let seen: Vec<&LaneSample> = facts
+        .run
+        .lanes
+        .iter()
+        .filter(|s| s.heartbeats > 0 && s.to > facts.from && s.from < facts.to)
+        .collect();
+    let Some(worst) = seen.iter().map(|s| s.heartbeat_max).max() else {
+        return Check::unknown(
+            CheckId::LaneStall,
+            "no heartbeat was recorded",
+            limit,
+            "Let the measurement last at least one second.",
+        );
+    };
+    let stood = seen.iter().filter(|s| s.heartbeat_max > limits::STALL).count() as u64;
+    let times = if stood > 1 { format!(", {} samples above the limit", count(stood)) } else { String::new() };
+    Check::judged(
+        CheckId::LaneStall,
+        worst > limits::STALL,
+        format!("longest delay {}{times}", time(worst.0 as f64)),
+        limit,
+    )
+    .if_failed(
+        format!(
+            "A sending thread stood still for {}; pin it or stop what else runs here.",
+            time(worst.0 as f64)
+        ),
+        bound_caps.iter().copied(),
+    )
+}
+
+/// The program saw bytes soon after the kernel; where the kernel gives no stamp, the error that its
+/// own stamps may have.
+pub fn client_lag(facts: &Facts) -> Check {
+    let limit = format!(
+        "p99 {} in {} of seconds",
+        time(limits::CLIENT_LAG.0 as f64),
+        percent(1.0 - limits::CLIENT_LAG_WINDOWS)
+    );
+    let mut by_window: Vec<Vec<Nanos>> = vec![Vec::new(); facts.windows.len()];
+    let mut all = Vec::new();
+    let mut bounds = Vec::new();
+    for chunk in facts.measured.iter().flat_map(|r| &r.chunks) {
+        if !chunk.kernel {
+            bounds.push(chunk.seen.saturating_since(chunk.earliest));
+            continue;
+        }
+        let lag = chunk.seen.saturating_since(chunk.arrival);
+        all.push(lag);
+        if let Some(window) = facts.window_of(chunk.seen) {
+            by_window[window].push(lag);
+        }
+    }
+    if all.is_empty() {
+        return without_kernel(facts, bounds, limit);
+    }
+    let mut judged: Vec<&mut Vec<Nanos>> = by_window.iter_mut().filter(|w| !w.is_empty()).collect();
+    let windows = judged.len().max(1) as f64;
+    let over =
+        judged.iter_mut().filter_map(|w| quantile(w, 0.99)).filter(|lag| *lag > limits::CLIENT_LAG).count();
+    let p99 = quantile(&mut all, 0.99).unwrap_or_default();
+    let closed = matches!(facts.run.header.spec.load, Load::Closed(_));
+    let fails = over as f64 / windows > limits::CLIENT_LAG_WINDOWS;
+    let note = (fails && closed)
+        .then(|| "in a closed loop the next request of a user leaves late by this lag".to_owned());
+    Check::judged(CheckId::ClientLag, fails, format!("p99 {}", time(p99.0 as f64)), limit)
+        .with_note(note)
+        .if_failed(
+            "This program saw its data late; kernel stamps keep latencies true, but the machine is busy.",
+            gap_caps(facts),
+        )
+}
+
+/// Without kernel stamps: fails when gaps may be wrong by more than the bound, else unknown.
+fn without_kernel(facts: &Facts, mut bounds: Vec<Nanos>, limit: String) -> Check {
+    let advice =
+        "Receive times are this program's own: run where the kernel stamps packets (plain TCP on Linux).";
+    let Some(p99) = quantile(&mut bounds, 0.99) else {
+        return Check::unknown(CheckId::ClientLag, "nothing was received", limit, advice);
+    };
+    let gap = median_gap(facts);
+    let allowed = gap.map_or(0.0, |g| g.0 as f64 * limits::BOUND_FLAG).max(limits::BOUND_MIN.0 as f64);
+    let figure = format!("no kernel stamp; p99 of the possible error {}", time(p99.0 as f64));
+    if p99.0 as f64 > allowed {
+        return Check::judged(CheckId::ClientLag, true, figure, time(allowed))
+            .if_failed(advice, gap_caps(facts));
+    }
+    Check::unknown(CheckId::ClientLag, figure, limit, advice)
+}
+
+/// Median gap between reads that carried output.
+fn median_gap(facts: &Facts) -> Option<Nanos> {
+    let mut gaps: Vec<Nanos> = facts
+        .measured
+        .iter()
+        .flat_map(|r| r.chunks.windows(2))
+        .filter(|pair| pair[1].read != pair[0].read)
+        .map(|pair| pair[1].arrival.saturating_since(pair[0].arrival))
+        .collect();
+    crate::facts::median(&mut gaps)
+}
+
+/// Output events came in reads of their own.
+pub fn coalesced(facts: &Facts) -> Check {
+    let limit = format!("at most {} of reads", percent(limits::COALESCED));
+    let (mut reads, mut bundles) = (0_u64, 0_u64);
+    for request in facts.measured.iter().filter(|r| r.streamed) {
+        for group in request.chunks.chunk_by(|a, b| a.read == b.read) {
+            reads += 1;
+            bundles += u64::from(group.len() > 1);
+        }
+    }
+    if reads == 0 {
+        return Check::unknown(
+            CheckId::Coalesced,
+            "not streamed",
+            limit,
+            "Gaps between tokens exist only in streams.",
+        );
+    }
+    let share = bundles as f64 / reads as f64;
+    let fails = share > limits::COALESCED;
+    let note = fails.then(|| {
+        let lag = facts.measures.metrics.get(&Metric::ClientLag).and_then(|m| m.percentile(0.99)?.value());
+        let ours = match (lag, median_gap(facts)) {
+            (Some(lag), Some(gap)) => lag > gap.0 as f64 / 2.0,
+            _ => false,
+        };
+        let side = if ours { "by this program's delay" } else { "by the server or the path" };
+        format!("the events were joined {side}")
+    });
+    let figure = format!("{} of {}{NBSP}reads hold several events", percent(share), count(reads));
+    Check::judged(CheckId::Coalesced, fails, figure, limit).with_note(note).if_failed(
+        "Tokens were read in bundles: gaps between tokens are not observable here.",
+        gap_caps(facts),
+    )
+}

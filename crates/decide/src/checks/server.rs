@@ -1,0 +1,105 @@
+//! Other load on the same endpoint: `foreign`.
+
+use record::{Request, ServerSample};
+use spec::Nanos;
+
+use crate::facts::Facts;
+use crate::limits;
+use crate::trust::{Cap, Capped, Check, CheckId};
+use crate::words::percent;
+
+/// Nobody else used the endpoint.
+pub fn foreign(facts: &Facts) -> Check {
+    let limit = format!("tokens within {} of ours", percent(limits::FOREIGN_TOKENS));
+    let samples: Vec<&ServerSample> =
+        facts.run.server.iter().filter(|s| s.at >= facts.from && s.at <= facts.to).collect();
+    let requests = foreign_requests(&samples);
+    let tokens = foreign_tokens(facts, &samples);
+    let busy_before = busy_when_idle(facts);
+    if requests.is_none() && tokens.is_none() && busy_before.is_none() {
+        return Check::unknown(
+            CheckId::Foreign,
+            "the server's metrics were not read",
+            limit,
+            "Constant load of others cannot be seen from here: let the server's /metrics be read.",
+        );
+    }
+    let crowded = requests.is_some_and(|share| share > limits::FOREIGN_SCRAPES);
+    let beyond = tokens.is_some_and(|x| x > limits::FOREIGN_TOKENS);
+    let occupied = busy_before.unwrap_or(false);
+    let of_all = tokens.map_or(0.0, |x| if x > 0.0 { x / (1.0 + x) } else { 0.0 });
+    let mut parts = Vec::new();
+    if let Some(x) = tokens {
+        let side = if x < 0.0 { "fewer" } else { "more" };
+        parts.push(format!("{} {side} tokens than ours", percent(x.abs())));
+    }
+    if let Some(share) = requests {
+        parts.push(format!("requests of others in {} of scrapes", percent(share)));
+    }
+    if occupied {
+        parts.push("requests ran before ours began".to_owned());
+    }
+    let advice = if beyond {
+        format!("Someone else used this endpoint: {} of its tokens were not ours.", percent(of_all))
+    } else {
+        "Someone else used this endpoint: requests that were not ours ran on it.".to_owned()
+    };
+    Check::judged(CheckId::Foreign, crowded || beyond || occupied, parts.join("; "), limit)
+        .grave(of_all > limits::INVALID_FOREIGN)
+        .if_failed(
+            advice,
+            [Cap::Flag(Capped::Latencies), Cap::Flag(Capped::Throughput), Cap::Flag(Capped::Slo)],
+        )
+}
+
+/// Share of scrapes with clearly more requests on the server than ours.
+fn foreign_requests(samples: &[&ServerSample]) -> Option<f64> {
+    let seen: Vec<bool> = samples
+        .iter()
+        .filter_map(|s| {
+            let total = s.running? + s.waiting.unwrap_or(0.0);
+            let ours = f64::from(s.ours_in_flight);
+            let limit = limits::FOREIGN_REQUESTS.max(limits::FOREIGN_SHARE * ours);
+            Some(total - ours >= limit)
+        })
+        .collect();
+    (!seen.is_empty()).then(|| seen.iter().filter(|b| **b).count() as f64 / seen.len() as f64)
+}
+
+/// Tokens that the server generated between the first and the last scrape, over ours, minus 1.
+fn foreign_tokens(facts: &Facts, samples: &[&ServerSample]) -> Option<f64> {
+    let counted: Vec<(Nanos, f64)> =
+        samples.iter().filter_map(|s| s.generated_tokens.map(|n| (s.at, n))).collect();
+    let (first, last) = (counted.first()?, counted.last()?);
+    if last.0 <= first.0 || last.1 < first.1 {
+        return None;
+    }
+    let ours: f64 = facts.run.requests.iter().map(|r| tokens_between(r, first.0, last.0)).sum();
+    (ours > 0.0).then(|| (last.1 - first.1) / ours - 1.0)
+}
+
+/// Output tokens of a request that arrived in `(from, to]`.
+fn tokens_between(request: &Request, from: Nanos, to: Nanos) -> f64 {
+    let chunks = request.chunks.len();
+    let total = request.output.usage.or(request.output.retokenised).map_or(chunks as f64, f64::from);
+    let each = if chunks > 0 { total / chunks as f64 } else { 0.0 };
+    request
+        .chunks
+        .iter()
+        .filter(|c| c.arrival > from && c.arrival <= to)
+        .map(|c| c.tokens.map_or(each, f64::from))
+        .sum()
+}
+
+/// Whether requests ran on the server before any of ours was sent.
+fn busy_when_idle(facts: &Facts) -> Option<bool> {
+    let first = facts.run.requests.iter().filter_map(|r| r.dispatched.or(r.write_begin)).min()?;
+    let before: Vec<f64> = facts
+        .run
+        .server
+        .iter()
+        .filter(|s| s.at < first && s.ours_in_flight == 0)
+        .filter_map(|s| s.running)
+        .collect();
+    (!before.is_empty()).then(|| before.iter().any(|running| *running > 0.0))
+}

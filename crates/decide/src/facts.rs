@@ -1,0 +1,138 @@
+//! What several checks need from a run, computed once: windows, lags, the measured requests.
+
+use measure::Measures;
+use record::{Request, Run};
+use spec::{Load, Metric, Nanos, Phase, View};
+
+use crate::limits;
+
+/// What several checks need from a run.
+pub struct Facts<'a> {
+    /// The records.
+    pub run: &'a Run,
+    /// The numbers, not capped.
+    pub measures: &'a Measures,
+    /// Requests of the measurement phase, by `seq`.
+    pub measured: Vec<&'a Request>,
+    /// Start of the span in which measured requests were intended.
+    pub from: Nanos,
+    /// End of that span.
+    pub to: Nanos,
+    /// A send later than this after its time is late.
+    pub late_limit: Nanos,
+    /// Lag of every measured request that was sent, in the order of `measured`.
+    pub lags: Vec<Option<Nanos>>,
+    /// One-second windows of the span.
+    pub windows: Vec<(Nanos, Nanos)>,
+}
+
+impl<'a> Facts<'a> {
+    /// Gather.
+    pub fn new(run: &'a Run, measures: &'a Measures) -> Self {
+        let measured: Vec<&Request> = run.requests.iter().filter(|r| r.phase == Phase::Measure).collect();
+        let from = run.footer.measure_from;
+        let to = run.footer.measure_to.max(from);
+        let span = to.saturating_since(from);
+        let gap = mean_gap(&measured);
+        let late_limit = limits::LATE_MIN.max(Nanos((gap as f64 * limits::LATE_SHARE_OF_GAP) as u64));
+        let lags = measured.iter().map(|r| send_lag(r)).collect();
+        Self { run, measures, measured, from, to, late_limit, lags, windows: windows(from, span) }
+    }
+
+    /// The latest moment of the span.
+    pub fn span(&self) -> Nanos {
+        self.to.saturating_since(self.from)
+    }
+
+    /// Index of the window that holds this moment.
+    pub fn window_of(&self, at: Nanos) -> Option<usize> {
+        let offset = at.since(self.from)?;
+        let index = (offset.0 / limits::WINDOW.0) as usize;
+        (index < self.windows.len()).then_some(index)
+    }
+
+    /// Open loop with a timetable, as against users or one burst.
+    pub fn has_timetable(&self) -> bool {
+        matches!(&self.run.header.spec.load, Load::Open(open) if !open.rate.is_infinite())
+    }
+
+    /// Everything at once.
+    pub fn is_burst(&self) -> bool {
+        matches!(&self.run.header.spec.load, Load::Open(open) if open.rate.is_infinite())
+    }
+
+    /// Whether latencies that have a start begin at the intended send.
+    pub fn user_view(&self) -> bool {
+        self.measures.view == View::User
+    }
+
+    /// Every chunk carries a kernel stamp (vacuously false when there is none).
+    pub fn kernel_stamped(&self) -> bool {
+        let mut any = false;
+        for chunk in self.measured.iter().flat_map(|r| &r.chunks) {
+            if !chunk.kernel {
+                return false;
+            }
+            any = true;
+        }
+        any
+    }
+
+    /// Whether any measured answer was a stream.
+    pub fn streamed(&self) -> bool {
+        self.measured.iter().any(|r| r.streamed && !r.chunks.is_empty())
+    }
+
+    /// Requests that did not end well.
+    pub fn not_ok(&self) -> u64 {
+        self.measures.counts.offered.saturating_sub(self.measures.counts.ok)
+    }
+}
+
+/// Latencies that start at the intended send in user view.
+pub const STARTED: [Metric; 3] = [Metric::Ttft, Metric::Ttfat, Metric::E2e];
+
+/// How late a request left for which this side is to blame: from the moment it was due (or a cap
+/// let it go) to its first byte, without the handshakes, which are the server's and the network's.
+pub fn send_lag(request: &Request) -> Option<Nanos> {
+    let due = request.intended.max(request.admitted.unwrap_or(Nanos::ZERO));
+    let handshake: Nanos = request.connection.iter().flat_map(|c| [c.connect, c.tls]).flatten().sum();
+    let late = request.write_begin?.saturating_since(due);
+    Some(late.saturating_since(handshake))
+}
+
+/// Mean gap of the intended sends in nanoseconds.
+fn mean_gap(requests: &[&Request]) -> u64 {
+    let first = requests.iter().map(|r| r.intended).min().unwrap_or_default();
+    let last = requests.iter().map(|r| r.intended).max().unwrap_or_default();
+    match requests.len() as u64 {
+        0 | 1 => 0,
+        n => last.saturating_since(first).0 / (n - 1),
+    }
+}
+
+/// Windows of one second; a rest of at least half a window counts as one, and so does a whole
+/// span shorter than that.
+fn windows(from: Nanos, span: Nanos) -> Vec<(Nanos, Nanos)> {
+    let width = limits::WINDOW.0;
+    let mut out: Vec<(Nanos, Nanos)> =
+        (0..span.0 / width).map(|k| (from + Nanos(k * width), from + Nanos((k + 1) * width))).collect();
+    let rest = span.0 % width;
+    if rest * 2 >= width || (out.is_empty() && rest > 0) {
+        out.push((from + Nanos(span.0 - rest), from + span));
+    }
+    out
+}
+
+/// Middle of a list, the lower one of two.
+pub fn median<T: Copy + Ord>(values: &mut [T]) -> Option<T> {
+    values.sort_unstable();
+    values.get(values.len().checked_sub(1)? / 2).copied()
+}
+
+/// The value that the share `p` of the list does not exceed (nearest rank).
+pub fn quantile<T: Copy + Ord>(values: &mut [T], p: f64) -> Option<T> {
+    values.sort_unstable();
+    let rank = (p * values.len() as f64).ceil().max(1.0) as usize;
+    values.get(rank - 1).copied()
+}
