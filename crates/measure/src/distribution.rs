@@ -111,6 +111,18 @@ impl Distribution {
         self.figure(p, rule, series, finite, tail)
     }
 
+    /// The percentile at share `p` over offered requests without its interval, and whether it is only
+    /// known to exceed that; `None` where it is not defined.
+    pub fn quantile(&self, p: f64, rule: PercentileRule) -> Option<(f64, bool)> {
+        let Offered { finite, tail, .. } = &self.offered;
+        let n = finite.len() + tail.len();
+        if finite.is_empty() || (n as u64) < needed(p) {
+            return None;
+        }
+        let (value, known) = pick(finite, tail, rank(n, p, rule)?);
+        Some((value, !known))
+    }
+
     /// The percentile at share `p` over completed requests only.
     pub fn percentile_of_completed(&self, p: f64, rule: PercentileRule) -> Figure {
         if self.sorted.is_empty() {

@@ -9,20 +9,26 @@ pub(crate) fn autocorrelation(centred: &[f64]) -> Vec<f64> {
     let n = centred.len();
     // Zeros up to twice the length keep the ends from wrapping into each other.
     let size = (2 * n).next_power_of_two();
+    let roots: Vec<Complex> = (0..size / 2)
+        .map(|k| {
+            let angle = -TAU * k as f64 / size as f64;
+            (angle.cos(), angle.sin())
+        })
+        .collect();
     let mut data: Vec<Complex> = centred.iter().map(|&x| (x, 0.0)).collect();
     data.resize(size, (0.0, 0.0));
-    transform(&mut data);
+    transform(&mut data, &roots);
     for value in &mut data {
         *value = (value.0 * value.0 + value.1 * value.1, 0.0);
     }
     // The spectrum is real and even, so the forward transform inverts it up to a factor.
-    transform(&mut data);
+    transform(&mut data, &roots);
     let zero = data[0].0;
     data.iter().take(n).map(|&(re, _)| re / zero).collect()
 }
 
-/// In-place forward transform; the length is a power of two.
-fn transform(data: &mut [Complex]) {
+/// In-place forward transform; the length is a power of two, `roots` the first half of its roots of 1.
+fn transform(data: &mut [Complex], roots: &[Complex]) {
     let n = data.len();
     let mut j = 0;
     for i in 1..n {
@@ -39,15 +45,10 @@ fn transform(data: &mut [Complex]) {
     let mut length = 2;
     while length <= n {
         let half = length / 2;
-        let roots: Vec<Complex> = (0..half)
-            .map(|k| {
-                let angle = -TAU * k as f64 / length as f64;
-                (angle.cos(), angle.sin())
-            })
-            .collect();
+        let stride = n / length;
         for block in data.chunks_exact_mut(length) {
             let (low, high) = block.split_at_mut(half);
-            for ((a, b), &(re, im)) in low.iter_mut().zip(high).zip(&roots) {
+            for ((a, b), &(re, im)) in low.iter_mut().zip(high).zip(roots.iter().step_by(stride)) {
                 let turned = (b.0 * re - b.1 * im, b.0 * im + b.1 * re);
                 *b = (a.0 - turned.0, a.1 - turned.1);
                 *a = (a.0 + turned.0, a.1 + turned.1);

@@ -8,7 +8,6 @@ use spec::{Metric, Nanos, Phase, View};
 
 use crate::estimate::{Defined, Figure, PERCENTILES, Undefined, Unit};
 use crate::level::{Bins, in_flight_series};
-use crate::percentile::needed;
 use crate::request::{e2e, ended, ttft};
 use crate::samples::Samples;
 use crate::slo::joint;
@@ -58,9 +57,9 @@ pub struct QuantilePoint {
     pub value: f64,
     /// The value lies among requests that did not end well: it exceeds `value`.
     pub exceeds: bool,
-    /// 95 % interval; open sides are absent.
+    /// 95 % interval, at the percentiles that tables show; open sides are absent.
     pub low: Option<f64>,
-    /// 95 % interval; open sides are absent.
+    /// 95 % interval, at the percentiles that tables show; open sides are absent.
     pub high: Option<f64>,
 }
 
@@ -146,10 +145,10 @@ pub fn pictures(run: &Run, measures: &Measures) -> Pictures {
     }
 }
 
-/// Shares at quarter steps of nines, and the percentiles that tables show.
+/// Shares at quarter steps of nines up to four nines, and the percentiles that tables show.
 fn grid() -> Vec<f64> {
     let mut shares: Vec<f64> =
-        (0..=16).map(|i| 1.0 - 10_f64.powf(-f64::from(i) / 4.0)).chain(PERCENTILES).collect();
+        (1..=16).map(|i| 1.0 - 10_f64.powf(-f64::from(i) / 4.0)).chain(PERCENTILES).collect();
     shares.sort_unstable_by(f64::total_cmp);
     shares.dedup_by(|a, b| (*a - *b).abs() < 1e-9);
     shares
@@ -161,32 +160,32 @@ fn quantiles(samples: &Samples<'_>, measures: &Measures) -> Vec<QuantileCurve> {
         let (view, rule) = (measures.view, measures.rule);
         let distribution = samples.distribution(metric, view);
         let pooled = if distribution.is_none() { samples.pooled(metric) } else { None };
+        // What a trust check withholds from the table is not drawn either.
+        let is_withheld = |figure: &Figure| *figure == Figure::Undefined(Undefined::Withheld);
+        let withheld = summary.percentiles.iter().find(|(_, figure)| is_withheld(figure));
+        let until = withheld.map_or(1.0, |(share, _)| *share);
         let mut points = Vec::new();
-        for share in grid() {
-            let known = summary.percentile(share).copied();
-            let figure = match (known, &distribution, &pooled) {
-                // Also keeps a withheld value out of the chart.
-                (Some(figure), ..) => figure,
-                // The lowest point is the minimum, which has no interval.
-                (None, Some(d), _) if share > 0.0 => d.percentile(share, rule),
-                (None, _, Some(p)) if share > 0.0 => p.percentile(share, rule),
-                _ => match summary.min {
-                    Ok(min) if summary.n >= needed(0.5) => {
-                        points.push(point(share, min, false));
-                        continue;
-                    }
-                    _ => continue,
-                },
-            };
-            match figure {
-                Figure::Known(e) => points.push(QuantilePoint {
-                    low: e.interval.low,
-                    high: e.interval.high,
-                    ..point(share, e.value, false)
-                }),
-                Figure::Exceeds(bound) => points.push(point(share, bound, true)),
-                Figure::Undefined(_) => {}
+        let until = if until <= PERCENTILES[0] { 0.0 } else { until };
+        for share in grid().into_iter().filter(|&share| share < until) {
+            // The table's own percentiles come with their interval.
+            if let Some(figure) = summary.percentile(share) {
+                match figure {
+                    Figure::Known(e) => points.push(QuantilePoint {
+                        low: e.interval.low,
+                        high: e.interval.high,
+                        ..point(share, e.value, false)
+                    }),
+                    Figure::Exceeds(bound) => points.push(point(share, *bound, true)),
+                    Figure::Undefined(_) => {}
+                }
+                continue;
             }
+            let between = match (&distribution, &pooled) {
+                (Some(distribution), _) => distribution.quantile(share, rule),
+                (None, Some(pooled)) => pooled.quantile(share, rule).map(|value| (value, false)),
+                (None, None) => None,
+            };
+            points.extend(between.map(|(value, exceeds)| point(share, value, exceeds)));
         }
         if !points.is_empty() {
             curves.push(QuantileCurve { metric, unit: summary.unit, points });

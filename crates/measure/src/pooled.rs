@@ -110,6 +110,12 @@ impl Pooled {
         })
     }
 
+    /// The percentile at share `p` without its interval; `None` where it is not defined.
+    pub fn quantile(&self, p: f64, rule: PercentileRule) -> Option<f64> {
+        let enough = self.pairs.len() as u64 >= needed(p);
+        if enough { self.sorted.percentile(p, rule) } else { None }
+    }
+
     fn moments(&self) -> Option<(f64, f64)> {
         let total = self.sorted.total() as f64;
         if total <= 0.0 {
