@@ -510,9 +510,11 @@ pub(crate) fn fold_name(name: &str) -> String {
 /// ` (did you mean `x`?)` with the closest candidate, or nothing when none is close.
 pub(crate) fn nearest(got: &str, candidates: &[&str]) -> String {
     let folded = fold_name(got);
-    let best = candidates.iter().map(|c| (distance(&folded, &fold_name(c)), *c)).min();
+    // Of two equally close ones, the one of the same length: a mistyped digit, not a missing one.
+    let rank = |c: &str| (distance(&folded, &fold_name(c)), c.len().abs_diff(got.len()));
+    let best = candidates.iter().map(|c| (rank(c), *c)).min();
     match best {
-        Some((d, name)) if d <= 1 + folded.len() / 3 => format!(" (did you mean `{name}`?)"),
+        Some(((d, _), name)) if d <= 1 + folded.len() / 3 => format!(" (did you mean `{name}`?)"),
         _ => String::new(),
     }
 }

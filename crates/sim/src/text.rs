@@ -51,14 +51,16 @@ impl Counter {
         text.as_bytes().chunks(4).map(four).collect()
     }
 
-    /// Tokens that the chat template adds, as a real server's does: for each message its frame, and
-    /// once the start of the text and the assistant's header. Llama 3:
-    /// `<|begin_of_text|>`, for each message `<|start_header_id|>` role `<|end_header_id|>` `\n\n` …
-    /// `<|eot_id|>`, then four for the assistant: 5 m + 5.
-    pub fn template_tokens(&self, messages: u32) -> u32 {
-        5 * messages + 5
+    /// Tokens in front of a bare prompt: Llama's and DeepSeek's tokenizers begin a text with a token
+    /// of its own.
+    pub fn leading_tokens(&self) -> u32 {
+        u32::from(matches!(self, Counter::Vocabulary("llama3" | "deepseek_v3")))
     }
 }
+
+// A chat template adds tokens, as a real server's does. Llama 3: `<|begin_of_text|>`; for each message
+// `<|start_header_id|>` role `<|end_header_id|>` `\n\n` … `<|eot_id|>`; then four for the assistant's
+// header. That makes 5 m + 5 for m messages, which serves all vocabularies here.
 
 /// Id that stands for the tokens of a chat template, so that they too take part in block hashes.
 const TEMPLATE_ID: u32 = u32::MAX;

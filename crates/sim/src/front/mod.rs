@@ -1,1 +1,103 @@
-//! x
+//! The HTTP front: an engine behind OpenAI's API, in real time.
+//!
+//! One thread does all timing: it waits in the poller until shortly before the next engine event,
+//! spins over the rest, and writes. Requests are looked at (parsed, counted) on a second thread and
+//! the log is written on a third, so neither moves a token.
+
+mod conn;
+mod http;
+mod metrics;
+mod prepare;
+mod server;
+mod stream;
+pub mod truth;
+
+use std::io::Write;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::config::{SimConfig, SimError};
+
+/// What a server has done in its life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Served {
+    /// Connections accepted.
+    pub connections: u64,
+    /// Generation requests received.
+    pub requests: u64,
+}
+
+/// Where the truth log goes.
+pub type TruthSink = Box<dyn Write + Send>;
+
+/// Serves on `listener` until `shutdown` is set (looked at least every 50 ms). Connections that are
+/// open then are closed; their requests are in the log.
+///
+/// # Errors
+/// The poller, a thread or the truth log failed.
+pub fn serve(
+    config: SimConfig,
+    listener: TcpListener,
+    truth: Option<TruthSink>,
+    shutdown: Arc<AtomicBool>,
+) -> Result<Served, SimError> {
+    server::Server::new(config, listener, truth)?.run(&shutdown)
+}
+
+/// A server on a thread of this process: for tests, and for users who want one target and no second
+/// process. It stops when it is dropped.
+#[derive(Debug)]
+pub struct Running {
+    address: SocketAddr,
+    shutdown: Arc<AtomicBool>,
+    thread: Option<std::thread::JoinHandle<Result<Served, SimError>>>,
+}
+
+impl Running {
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Stops it and waits for its end; the truth log is complete then.
+    ///
+    /// # Errors
+    /// As [`serve`].
+    pub fn stop(mut self) -> Result<Served, SimError> {
+        self.shutdown.store(true, Ordering::Relaxed);
+        match self.thread.take().map(std::thread::JoinHandle::join) {
+            Some(Ok(result)) => result,
+            _ => Err(SimError::Io {
+                doing: "serving",
+                source: std::io::Error::other("the server's thread panicked"),
+            }),
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.shutdown.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Starts a server on a free port of the loopback interface.
+///
+/// # Errors
+/// No port or no thread to be had.
+pub fn spawn(config: SimConfig, truth: Option<TruthSink>) -> Result<Running, SimError> {
+    let io = |doing| move |source| SimError::Io { doing, source };
+    let listener = TcpListener::bind(("127.0.0.1", 0)).map_err(io("binding a loopback port"))?;
+    let address = listener.local_addr().map_err(io("reading the port"))?;
+    let shutdown = Arc::new(AtomicBool::new(false));
+    let flag = Arc::clone(&shutdown);
+    let thread = std::thread::Builder::new()
+        .name("sim".into())
+        .spawn(move || serve(config, listener, truth, flag))
+        .map_err(io("starting a thread"))?;
+    Ok(Running { address, shutdown, thread: Some(thread) })
+}

@@ -1,0 +1,191 @@
+//! One connection: bytes in, queued writes out, every write stamped just before the system call.
+
+use std::collections::VecDeque;
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+
+use clock::{ClockSource, SystemClocks};
+
+use super::stream::Answer;
+use super::truth::TruthRow;
+use crate::engine::JobId;
+
+/// `CLOCK_MONOTONIC`, nanoseconds.
+pub fn raw_now() -> u64 {
+    SystemClocks.monotonic_ns()
+}
+
+/// What a connection waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wake {
+    /// It may be read from.
+    Accept,
+    /// The prepared answer may be sent.
+    Answer,
+    /// The stall is over.
+    Resume,
+}
+
+/// What is written when the queue is empty.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum After {
+    /// The next request.
+    Next,
+    /// An orderly end.
+    Close,
+    /// A reset.
+    Reset,
+}
+
+/// Bytes that wait for the socket.
+#[derive(Debug)]
+struct Queued {
+    bytes: Vec<u8>,
+    offset: usize,
+    tokens: u32,
+    due: u64,
+    /// Written down in the truth log.
+    logged: bool,
+}
+
+/// A request that is being served.
+#[derive(Debug)]
+pub struct Active {
+    /// What the log will say.
+    pub truth: TruthRow,
+    /// The answer, once the request has been looked at.
+    pub answer: Option<Answer>,
+    /// The engine's job, while it works.
+    pub job: Option<JobId>,
+    /// The engine has produced everything.
+    pub engine_finished: bool,
+    /// HTTP/1.1.
+    pub http11: bool,
+    /// The client wants to use the connection again.
+    pub keep_alive: bool,
+    /// The client's id.
+    pub request_id: Option<String>,
+    /// Engine-side stamps for the metrics, raw ns.
+    pub first_token: u64,
+    /// The latest token.
+    pub last_token: u64,
+    /// Tokens produced by the engine.
+    pub tokens: u32,
+    /// A generation request, which the log and the metrics count.
+    pub counted: bool,
+}
+
+/// One connection.
+#[derive(Debug)]
+pub struct Conn {
+    /// The socket.
+    pub stream: TcpStream,
+    /// Number from 1, in order of acceptance.
+    pub number: u64,
+    /// Bytes read and not yet used.
+    pub input: Vec<u8>,
+    queue: VecDeque<Queued>,
+    /// What follows when the queue is empty; `None`: more will come.
+    pub after: Option<After>,
+    /// The request being served.
+    pub active: Option<Box<Active>>,
+    /// The timer that is set.
+    pub wake: Option<(u64, Wake)>,
+    /// An answer that waits for its timer.
+    pub delayed: Option<Vec<u8>>,
+    /// The poller has been asked to tell when the socket takes more.
+    pub wants_write: bool,
+    /// The client has been told to go on with its body.
+    pub continued: bool,
+}
+
+impl Conn {
+    /// A fresh connection.
+    pub fn new(stream: TcpStream, number: u64) -> Self {
+        Self {
+            stream,
+            number,
+            input: Vec::new(),
+            queue: VecDeque::new(),
+            after: None,
+            active: None,
+            wake: None,
+            delayed: None,
+            wants_write: false,
+            continued: false,
+        }
+    }
+
+    /// Reads what is there; `false`: the peer is gone.
+    pub fn fill(&mut self) -> bool {
+        let mut buffer = [0u8; 64 * 1024];
+        loop {
+            match self.stream.read(&mut buffer) {
+                Ok(0) => return false,
+                Ok(n) => {
+                    self.input.extend_from_slice(&buffer[..n]);
+                    if n < buffer.len() {
+                        return true;
+                    }
+                }
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return true,
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => return false,
+            }
+        }
+    }
+
+    /// Queues bytes for a write of their own.
+    pub fn queue(&mut self, bytes: Vec<u8>, tokens: u32, due: u64) {
+        self.queue.push_back(Queued { bytes, offset: 0, tokens, due, logged: false });
+    }
+
+    /// Whether bytes wait.
+    pub fn blocked(&self) -> bool {
+        !self.queue.is_empty()
+    }
+
+    /// Writes as much as the socket takes, one write for each queued piece. `false`: the peer is gone.
+    pub fn flush(&mut self) -> bool {
+        while let Some(front) = self.queue.front_mut() {
+            if !front.logged {
+                front.logged = true;
+                let stamp = raw_now();
+                if let Some(active) = &mut self.active {
+                    let truth = &mut active.truth;
+                    if truth.first_write_ns == 0 {
+                        truth.first_write_ns = stamp;
+                    }
+                    truth.writes.push((stamp, front.tokens));
+                    truth.due_ns.push(front.due);
+                }
+            }
+            match self.stream.write(&front.bytes[front.offset..]) {
+                Ok(n) => {
+                    front.offset += n;
+                    if front.offset >= front.bytes.len() {
+                        self.queue.pop_front();
+                    }
+                }
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                    // Nothing of it went out: it is stamped when it does.
+                    if front.offset == 0 && front.logged {
+                        front.logged = false;
+                        if let Some(active) = &mut self.active {
+                            let truth = &mut active.truth;
+                            truth.writes.pop();
+                            truth.due_ns.pop();
+                            if truth.writes.is_empty() {
+                                truth.first_write_ns = 0;
+                            }
+                        }
+                    }
+                    return true;
+                }
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => return false,
+            }
+        }
+        true
+    }
+}
