@@ -103,27 +103,27 @@ pub(crate) fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<Chunk>,
     let choice = full("choice", short.choice, 0)?;
     let u32_of = |name, value: i64| u32::try_from(value).map_err(|_| out_of_range(name, value));
     let (mut at, mut read_no) = (0u64, 0i64);
-    (0..n)
-        .map(|i| {
-            at = at.wrapping_add(arrival[i] as u64);
-            read_no = read_no.wrapping_add(read[i]);
-            Ok(Chunk {
-                arrival: Nanos(at),
-                seen: Nanos(at.wrapping_add(seen[i] as u64)),
-                earliest: Nanos(at.wrapping_sub(earliest[i] as u64)),
-                kernel: match kernel[i] {
-                    0 => false,
-                    1 => true,
-                    other => return Err(out_of_range("kernel", other)),
-                },
-                read: u32_of("read", read_no)?,
-                kind: kind_of(kind[i]).ok_or_else(|| out_of_range("kind", kind[i]))?,
-                tokens: if tokens[i] == UNTOLD { None } else { Some(u32_of("tokens", tokens[i])?) },
-                text_bytes: u32_of("text_bytes", text_bytes[i])?,
-                choice: u16::try_from(choice[i]).map_err(|_| out_of_range("choice", choice[i]))?,
-            })
-        })
-        .collect()
+    let mut chunks = Vec::with_capacity(n);
+    for i in 0..n {
+        at = at.wrapping_add(arrival[i] as u64);
+        read_no = read_no.wrapping_add(read[i]);
+        chunks.push(Chunk {
+            arrival: Nanos(at),
+            seen: Nanos(at.wrapping_add(seen[i] as u64)),
+            earliest: Nanos(at.wrapping_sub(earliest[i] as u64)),
+            kernel: match kernel[i] {
+                0 => false,
+                1 => true,
+                other => return Err(out_of_range("kernel", other)),
+            },
+            read: u32_of("read", read_no)?,
+            kind: kind_of(kind[i]).ok_or_else(|| out_of_range("kind", kind[i]))?,
+            tokens: if tokens[i] == UNTOLD { None } else { Some(u32_of("tokens", tokens[i])?) },
+            text_bytes: u32_of("text_bytes", text_bytes[i])?,
+            choice: u16::try_from(choice[i]).map_err(|_| out_of_range("choice", choice[i]))?,
+        });
+    }
+    Ok(chunks)
 }
 
 fn kind_code(kind: Kind) -> i64 {

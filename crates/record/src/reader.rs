@@ -222,7 +222,7 @@ impl Collected {
             missing.push(if scanned.only_tail {
                 format!("the last {bytes} bytes of the journal (from byte {at}) are an incomplete or damaged frame")
             } else {
-                format!("{bytes} bytes of the journal (the first at byte {at}) are damaged; the entries in them are lost")
+                format!("{bytes} bytes of the journal (the first at byte {at}) are damaged; what they held is lost")
             });
         }
         if let Some((lines, reason)) = &scanned.strange {

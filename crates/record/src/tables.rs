@@ -175,7 +175,7 @@ fn request_rows(rows: &[Request]) -> Rows {
     c.always("state", word(rows, |r| Some(state_name(&r.state))));
     c.add("failure_class", word(rows, |r| failure(r).map(|f| f.0)));
     c.add("failure_detail", word(rows, |r| failure(r).map(|f| f.1)));
-    c.add("timeout", word(rows, |r| timeout(r)));
+    c.add("timeout", word(rows, |r| timeout(&r.state)));
     c.add("status", some::<UInt16Type, _>(rows, |r| r.status));
     c.always("intended_ns", moment(rows, |r| Some(r.intended)));
     c.add("dispatched_ns", moment(rows, |r| r.dispatched));
@@ -254,8 +254,8 @@ fn failure(request: &Request) -> Option<(&'static str, &str)> {
         _ => None,
     }
 }
-fn timeout(request: &Request) -> Option<&'static str> {
-    match request.state {
+fn timeout(state: &State) -> Option<&'static str> {
+    match state {
         State::TimedOut { limit } => Some(limit.name()),
         _ => None,
     }
