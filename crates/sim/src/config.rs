@@ -1,4 +1,31 @@
 //! What is simulated: a checked [`SimConfig`] from a `sim://` target, and the engine it describes.
+//!
+//! | option | engines | meaning (default) |
+//! |---|---|---|
+//! | `ttft`, `tpot` | fixed | reception to first token (100ms), between tokens (10ms) |
+//! | `service`, `servers` | fifo | service time of a request (100ms), servers side by side (1) |
+//! | `tokens=spread\|end` | fifo | tokens spread over the service, or all at its end (spread) |
+//! | `queue` | fifo, models | at most so many wait, more get a 503 (off) |
+//! | `precision=bf16\|fp8\|int4` | models | of the weights (as published) |
+//! | `max_seqs`, `chunk` | models | sequences (256) and tokens (8192; 2048 below 70 GB) in a step |
+//! | `kv_tokens` | models | KV cache in tokens (what `memory` leaves after the weights) |
+//! | `prefix_cache=on\|off` | models | reuse of KV blocks (on) |
+//! | `memory`, `mfu`, `mbu` | models | share of memory used (0.9), of peak arithmetic (0.6) and bandwidth (0.8) reached |
+//! | `overhead` | models | host time of a step (500us) |
+//! | `noise` | all | coefficient of variation of every latency, service or step (0) |
+//! | `seed` | all | of every draw (1) |
+//! | `time_scale` | all | the engine's clock runs so many times faster (1) |
+//! | `model`, `context` | all | id served; longest prompt and answer together |
+//! | `natural` | all | median length where the model ends by itself (180 tokens) |
+//! | `count` | all | who counts prompt tokens: a vocabulary, or `bytes` (the model's vocabulary, else llama3) |
+//! | `role=first\|separate\|none` | all | the role event: with the first token, at once, never (first) |
+//! | `headers=now\|first` | all | the response head: at once, or with the first event (now) |
+//! | `reasoning` | all | so many tokens of a chat answer are reasoning (0) |
+//! | `tokens_per_chunk` | all | tokens in an event, held back until it is full (1) |
+//! | `buffered=on\|off` | all | the whole stream in one write at its end (off) |
+//! | `usage=asked\|always\|never\|continuous` | all | token counts in streams (asked) |
+//! | `done=on\|off`, `finish=joined\|separate` | all | `[DONE]` (on); finish reason on the last token's event (joined) |
+//! | `fault` | all | rules, see [`crate::faults`] |
 
 use std::collections::BTreeMap;
 
@@ -8,103 +35,13 @@ use crate::engine::batching::{Batching, BatchingConfig};
 use crate::engine::fifo::{Fifo, FifoConfig};
 use crate::engine::fixed::{Fixed, FixedConfig};
 use crate::engine::{BLOCK_TOKENS, Engine};
-use crate::faults::{FaultError, FaultRule, parse_rules};
+use crate::error::SimError;
+use crate::faults::{FaultRule, parse_rules};
 use crate::hardware::{self, ACCELERATORS};
 use crate::models::{self, MODELS, Precision};
+use crate::names::nearest;
 use crate::roofline::Roofline;
 use crate::text::{Counter, DEFAULT_VOCABULARY, VOCABULARIES};
-
-/// A target that cannot be simulated, or a front that cannot run.
-#[derive(Debug, thiserror::Error)]
-pub enum SimError {
-    /// No engine or model of that name.
-    #[error("no engine or model is called `{got}`{hint}; engines: fixed, fifo; models: {known}")]
-    UnknownModel {
-        /// As given.
-        got: String,
-        /// ` (did you mean …)` or nothing.
-        hint: String,
-        /// All names.
-        known: String,
-    },
-    /// No accelerator of that name.
-    #[error("no accelerator is called `{got}`{hint}; known: {known}")]
-    UnknownAccelerator {
-        /// As given.
-        got: String,
-        /// ` (did you mean …)` or nothing.
-        hint: String,
-        /// All names.
-        known: String,
-    },
-    /// A model needs an accelerator.
-    #[error("model `{model}` needs an accelerator: write sim://{model}@h100 or sim://{model}@4xh100; known: {known}")]
-    NoAccelerator {
-        /// The model.
-        model: String,
-        /// All accelerators.
-        known: String,
-    },
-    /// `fixed` and `fifo` run on nothing.
-    #[error("engine `{engine}` has no accelerator: write sim://{engine}?…")]
-    NeedlessAccelerator {
-        /// The engine.
-        engine: String,
-    },
-    /// No option of that name for this engine.
-    #[error("engine `{engine}` has no option `{got}`{hint}; options: {known}")]
-    UnknownOption {
-        /// The engine.
-        engine: String,
-        /// As given.
-        got: String,
-        /// ` (did you mean …)` or nothing.
-        hint: String,
-        /// All options of this engine.
-        known: String,
-    },
-    /// A value that the option does not take.
-    #[error("option `{key}={got}`: expected {expected}")]
-    BadOption {
-        /// The option.
-        key: String,
-        /// As given.
-        got: String,
-        /// What would be accepted.
-        expected: String,
-    },
-    /// The weights and a useful KV cache do not fit.
-    #[error("{model} in {precision} does not fit on {count}x{accelerator}: weights {weights_gb:.1} GB of {usable_gb:.1} GB usable leave no room for {needed} tokens of KV cache; try {suggestion}")]
-    DoesNotFit {
-        /// The model.
-        model: &'static str,
-        /// Of the weights.
-        precision: &'static str,
-        /// Devices.
-        count: u32,
-        /// Their kind.
-        accelerator: &'static str,
-        /// Size of the weights.
-        weights_gb: f64,
-        /// Memory that may be used.
-        usable_gb: f64,
-        /// Tokens of KV cache asked for, or the smallest useful number.
-        needed: u64,
-        /// What would fit.
-        suggestion: String,
-    },
-    /// A fault rule that cannot be read.
-    #[error(transparent)]
-    Fault(#[from] FaultError),
-    /// The front's socket, poller or log failed.
-    #[error("simulated server: {doing}: {source}")]
-    Io {
-        /// What was being done.
-        doing: &'static str,
-        /// The cause.
-        source: std::io::Error,
-    },
-}
 
 /// The engine and its parameters.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -484,10 +421,10 @@ fn batching(
 
 /// What would fit: more devices of the kind, or fewer bits.
 fn suggest(roofline: &Roofline, utilisation: f64, needed: u64) -> String {
-    let fits = |count, precision| {
-        Roofline { count, precision, ..*roofline }.kv_tokens(utilisation) >= needed as f64
-    };
-    let devices = [2u32, 4, 8, 16, 32].into_iter().find(|n| *n > roofline.count && fits(*n, roofline.precision));
+    let fits =
+        |count, precision| Roofline { count, precision, ..*roofline }.kv_tokens(utilisation) >= needed as f64;
+    let devices =
+        [2u32, 4, 8, 16, 32].into_iter().find(|n| *n > roofline.count && fits(*n, roofline.precision));
     let bits = [Precision::Fp8, Precision::Int4]
         .into_iter()
         .find(|p| p.bytes() < roofline.precision.bytes() && fits(roofline.count, *p));
@@ -497,42 +434,6 @@ fn suggest(roofline: &Roofline, utilisation: f64, needed: u64) -> String {
         (None, Some(p)) => format!("precision={}", p.name()),
         (None, None) => "a smaller model or a larger accelerator".to_owned(),
     }
-}
-
-/// A name without case, `-`, `_`, dots and blanks.
-pub(crate) fn fold_name(name: &str) -> String {
-    name.chars()
-        .filter(|c| !matches!(c, '-' | '_' | '.' | ' '))
-        .flat_map(char::to_lowercase)
-        .collect()
-}
-
-/// ` (did you mean `x`?)` with the closest candidate, or nothing when none is close.
-pub(crate) fn nearest(got: &str, candidates: &[&str]) -> String {
-    let folded = fold_name(got);
-    // Of two equally close ones, the one of the same length: a mistyped digit, not a missing one.
-    let rank = |c: &str| (distance(&folded, &fold_name(c)), c.len().abs_diff(got.len()));
-    let best = candidates.iter().map(|c| (rank(c), *c)).min();
-    match best {
-        Some(((d, _), name)) if d <= 1 + folded.len() / 3 => format!(" (did you mean `{name}`?)"),
-        _ => String::new(),
-    }
-}
-
-/// Levenshtein distance.
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, ca) in a.chars().enumerate() {
-        let mut diagonal = i;
-        row[0] = i + 1;
-        for (j, cb) in b.iter().enumerate() {
-            let next = (diagonal + usize::from(ca != *cb)).min(row[j] + 1).min(row[j + 1] + 1);
-            diagonal = row[j + 1];
-            row[j + 1] = next;
-        }
-    }
-    row[b.len()]
 }
 
 #[cfg(test)]
@@ -592,12 +493,5 @@ mod tests {
             let message = config(text).unwrap_err().to_string();
             assert!(message.contains(needle), "{text}: {message}");
         }
-    }
-
-    #[test]
-    fn distances_are_levenshteins() {
-        assert_eq!(distance("kitten", "sitting"), 3);
-        assert_eq!(distance("", "abc"), 3);
-        assert_eq!(distance("abc", "abc"), 0);
     }
 }

@@ -54,6 +54,27 @@ pub fn wobble(cv: f64, seed: u64, n: u64) -> f64 {
     (sigma2.sqrt() * normal(seed, Stream::Noise, n) - sigma2 / 2.0).exp()
 }
 
+/// Hashes a `u64` key by [`mix`]: quick, and the same in every run.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct MixHasher(u64);
+
+impl std::hash::Hasher for MixHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.write_u64(u64::from(*byte));
+        }
+    }
+    fn write_u64(&mut self, n: u64) {
+        self.0 = mix(self.0 ^ n);
+    }
+}
+
+/// A map with `u64`-like keys.
+pub type IdMap<K, V> = std::collections::HashMap<K, V, std::hash::BuildHasherDefault<MixHasher>>;
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -15,8 +15,8 @@ use std::str::FromStr;
 
 use spec::{Nanos, Span};
 
-use crate::config::nearest;
 use crate::draw::{self, Stream};
+use crate::names::nearest;
 
 /// What goes wrong.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -108,6 +108,6 @@ pub const ACCELERATORS: &[Accelerator] = &[
 
 /// The accelerator of that name; case, `-`, `_` and blanks do not matter.
 pub fn accelerator(name: &str) -> Option<&'static Accelerator> {
-    let wanted = crate::config::fold_name(name);
-    ACCELERATORS.iter().find(|a| crate::config::fold_name(a.name) == wanted)
+    let wanted = crate::names::fold_name(name);
+    ACCELERATORS.iter().find(|a| crate::names::fold_name(a.name) == wanted)
 }

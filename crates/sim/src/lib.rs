@@ -8,16 +8,19 @@
 pub mod config;
 pub mod draw;
 pub mod engine;
+pub mod error;
 pub mod faults;
 pub mod front;
 pub mod hardware;
 pub mod models;
+mod names;
 pub mod roofline;
 pub mod text;
 pub mod virtual_time;
 
-pub use config::{EngineConfig, SimConfig, SimError, StreamShape, UsageMode};
+pub use config::{EngineConfig, SimConfig, StreamShape, UsageMode};
 pub use engine::{Emission, Engine, Event, Gauges, Job, JobId, Rejection};
+pub use error::SimError;
 pub use faults::{Fault, FaultRule, Selector};
 pub use front::truth::TruthRow;
 pub use front::{Running, Served, TruthSink, serve, spawn};

@@ -211,9 +211,9 @@ pub const MODELS: &[Model] = &[
 /// in front or `-instruct` at the end.
 pub fn model(name: &str) -> Option<&'static Model> {
     let last = name.rsplit('/').next().unwrap_or(name);
-    let folded = crate::config::fold_name(last);
+    let folded = crate::names::fold_name(last);
     let wanted = folded.strip_suffix("instruct").unwrap_or(&folded);
-    MODELS.iter().find(|m| crate::config::fold_name(m.name) == wanted)
+    MODELS.iter().find(|m| crate::names::fold_name(m.name) == wanted)
 }
 
 impl Model {

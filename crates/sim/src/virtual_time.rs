@@ -121,11 +121,7 @@ impl<'a> Driver<'a> {
 
 /// Open loop: jobs arrive on a timetable (in order of time). With a cap, a job that finds `cap`
 /// others in flight waits at the client, first come first served. Runs until everything has ended.
-pub fn virtual_open(
-    engine: &mut dyn Engine,
-    arrivals: &[(Nanos, Job)],
-    cap: Option<usize>,
-) -> Vec<Outcome> {
+pub fn virtual_open(engine: &mut dyn Engine, arrivals: &[(Nanos, Job)], cap: Option<usize>) -> Vec<Outcome> {
     let mut driver = Driver::new(engine);
     driver.outcomes = arrivals.iter().map(|(at, job)| Outcome::new(job.clone(), *at)).collect();
     let cap = cap.unwrap_or(usize::MAX).max(1);

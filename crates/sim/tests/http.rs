@@ -23,7 +23,11 @@ impl Write for Sink {
 impl Sink {
     fn rows(&self) -> Vec<TruthRow> {
         let bytes = self.0.lock().unwrap();
-        bytes.split(|b| *b == b'\n').filter(|l| !l.is_empty()).map(|l| serde_json::from_slice(l).unwrap()).collect()
+        bytes
+            .split(|b| *b == b'\n')
+            .filter(|l| !l.is_empty())
+            .map(|l| serde_json::from_slice(l).unwrap())
+            .collect()
     }
 }
 
@@ -63,14 +67,15 @@ impl Reply {
         self.chunks()
             .iter()
             .filter_map(|c| {
-                c.pointer("/choices/0/delta/content").or(c.pointer("/choices/0/text"))?.as_str().map(str::to_owned)
+                c.pointer("/choices/0/delta/content")
+                    .or(c.pointer("/choices/0/text"))?
+                    .as_str()
+                    .map(str::to_owned)
             })
             .collect()
     }
     fn finish(&self) -> Option<String> {
-        self.chunks()
-            .iter()
-            .find_map(|c| c.pointer("/choices/0/finish_reason")?.as_str().map(str::to_owned))
+        self.chunks().iter().find_map(|c| c.pointer("/choices/0/finish_reason")?.as_str().map(str::to_owned))
     }
     fn usage(&self) -> Option<Value> {
         self.chunks().iter().rev().find_map(|c| c.get("usage").cloned())
@@ -129,7 +134,8 @@ impl Client {
                 }
             }
         }
-        let length = head.lines().find_map(|l| l.strip_prefix("content-length: ")).map(|n| n.parse().unwrap());
+        let length =
+            head.lines().find_map(|l| l.strip_prefix("content-length: ")).map(|n| n.parse().unwrap());
         let mut body = Vec::new();
         let n = self.0.by_ref().take(length.unwrap_or(u64::MAX)).read_to_end(&mut body)?;
         reply.body = String::from_utf8(body).unwrap();
@@ -189,7 +195,8 @@ fn a_chat_stream_looks_like_vllms() {
     assert!(row.received_ns <= row.submitted_ns && row.submitted_ns <= row.first_write_ns);
     // The engine's clock is exact: first token 2 ms after reception, then every 1 ms; and no write
     // comes before it is due.
-    let due: Vec<u64> = row.writes.iter().zip(&row.due_ns).filter(|(w, _)| w.1 > 0).map(|(_, d)| *d).collect();
+    let due: Vec<u64> =
+        row.writes.iter().zip(&row.due_ns).filter(|(w, _)| w.1 > 0).map(|(_, d)| *d).collect();
     for (i, due) in due.iter().enumerate() {
         let expected = row.received_ns + 2_000_000 + i as u64 * 1_000_000;
         assert!(due.abs_diff(expected) <= 2, "{i}: {due} {expected}");
@@ -278,7 +285,11 @@ fn wrong_requests_are_refused_as_vllm_does() {
         (chat(json!({"max_tokens": 95})), 400, "maximum context length is 100"),
         (chat(json!({"min_tokens": 7})), 400, "at most max_tokens=6"),
         (chat(json!({"n": 2})), 400, "one choice"),
-        (chat(json!({"messages": [{"role": "user", "content": "word ".repeat(200)}]})), 400, "maximum context"),
+        (
+            chat(json!({"messages": [{"role": "user", "content": "word ".repeat(200)}]})),
+            400,
+            "maximum context",
+        ),
     ] {
         let reply = once(&server, "POST", CHAT, &body);
         let json = reply.json();
@@ -298,7 +309,7 @@ fn streams_take_every_shape() {
     assert_eq!(reply.events().len(), 1 + 2 + 1 + 1, "6 tokens in chunks of 4 and 2: {reply:?}");
     let (server, _) = start(&format!("{QUICK}&reasoning=4&tokens_per_chunk=3"));
     let reply = once(&server, "POST", CHAT, &chat(json!({})));
-    let kinds: Vec<(bool, usize)> = reply.chunks()[1..5]
+    let kinds: Vec<(bool, usize)> = reply.chunks()[1..4]
         .iter()
         .map(|c| {
             let delta = &c["choices"][0]["delta"];
@@ -306,7 +317,7 @@ fn streams_take_every_shape() {
             (delta.get("reasoning").is_some(), text.split_whitespace().count())
         })
         .collect();
-    assert_eq!(kinds, [(true, 3), (true, 1), (false, 2), (false, 0)].map(|k| k)[..3].iter().copied().chain(kinds[3..].iter().copied()).collect::<Vec<_>>());
+    assert_eq!(kinds, [(true, 3), (true, 1), (false, 2)], "a chunk is of one kind");
     let (server, sink) = start(&format!("{QUICK}&buffered=on"));
     assert_eq!(once(&server, "POST", CHAT, &chat(json!({}))).events().len(), 9);
     server.stop().unwrap();
@@ -370,7 +381,8 @@ fn each_fault_is_what_it_says() {
     let (reply, row) = run("slow-accept=40ms", json!({}));
     assert!(reply.complete && row.status == 200);
     let (reply, _) = run("malformed=2", json!({}));
-    let broken = reply.events().iter().filter(|e| *e != "[DONE]" && serde_json::from_str::<Value>(e).is_err()).count();
+    let broken =
+        reply.events().iter().filter(|e| *e != "[DONE]" && serde_json::from_str::<Value>(e).is_err()).count();
     assert_eq!((broken, reply.complete, reply.usage().is_some()), (1, true, true));
     let (reply, _) = run("echo", json!({}));
     assert!(reply.text().starts_with("Say something about the weather, please. "), "{}", reply.text());
@@ -433,10 +445,17 @@ fn faults_strike_by_number() {
 
 #[test]
 fn a_full_queue_is_a_503_and_not_a_broken_stream() {
-    let (server, _) = start("sim://fifo?service=100ms&queue=0");
+    let (server, _) = start("sim://fifo?service=2s&queue=0");
     let mut busy = Client::new(server.address());
     busy.send("POST", CHAT, &chat(json!({})));
-    std::thread::sleep(Duration::from_millis(20));
+    let mut polls = 0;
+    while !once(&server, "GET", "/metrics", "")
+        .body
+        .contains("num_requests_running{engine=\"0\",model_name=\"fifo\"} 1.0")
+    {
+        polls += 1;
+        assert!(polls < 1_000, "the first request never started");
+    }
     let reply = once(&server, "POST", CHAT, &chat(json!({})));
     assert_eq!(reply.status, 503, "{reply:?}");
     assert!(reply.head.contains("retry-after: 1"));
@@ -454,7 +473,10 @@ fn a_client_that_goes_away_frees_the_engine() {
         client.0.read_line(&mut line).unwrap();
     }
     let page = once(&server, "GET", "/metrics", "").body;
-    assert!(page.contains("vllm:num_requests_running{engine=\"0\",model_name=\"llama-3.1-8b\"} 1.0"), "{page}");
+    assert!(
+        page.contains("vllm:num_requests_running{engine=\"0\",model_name=\"llama-3.1-8b\"} 1.0"),
+        "{page}"
+    );
     drop(client);
     for _ in 0..200 {
         let page = once(&server, "GET", "/metrics", "").body;
@@ -474,7 +496,11 @@ fn the_metrics_page_parses_and_adds_up() {
     let (server, _) = start("sim://llama-3.1-8b@h100?time_scale=100");
     let mut client = Client::new(server.address());
     for _ in 0..3 {
-        client.send("POST", CHAT, &chat(json!({"messages": [{"role": "user", "content": "word ".repeat(200)}]})));
+        client.send(
+            "POST",
+            CHAT,
+            &chat(json!({"messages": [{"role": "user", "content": "word ".repeat(200)}]})),
+        );
         assert!(client.receive().complete);
     }
     let page = once(&server, "GET", "/metrics", "").body;
@@ -486,7 +512,9 @@ fn the_metrics_page_parses_and_adds_up() {
         values.insert(series.to_owned(), value.parse::<f64>().unwrap());
     }
     let get = |name: &str| {
-        *values.get(&format!("vllm:{name}{{engine=\"0\",model_name=\"llama-3.1-8b\"}}")).unwrap_or_else(|| panic!("{name}"))
+        *values
+            .get(&format!("vllm:{name}{{engine=\"0\",model_name=\"llama-3.1-8b\"}}"))
+            .unwrap_or_else(|| panic!("{name}"))
     };
     assert_eq!(get("generation_tokens_total") as u64, 18);
     // 200 words of one token, 10 of the template, one blank at the end.
@@ -497,7 +525,8 @@ fn the_metrics_page_parses_and_adds_up() {
     assert_eq!(get("time_to_first_token_seconds_count") as u64, 3);
     assert_eq!(get("inter_token_latency_seconds_count") as u64, 15);
     assert_eq!(get("num_requests_waiting") as u64 + get("num_preemptions_total") as u64, 0);
-    let length = "vllm:request_success_total{engine=\"0\",model_name=\"llama-3.1-8b\",finished_reason=\"length\"}";
+    let length =
+        "vllm:request_success_total{engine=\"0\",model_name=\"llama-3.1-8b\",finished_reason=\"length\"}";
     assert_eq!(values[length] as u64, 3);
 }
 
@@ -523,4 +552,45 @@ fn many_streams_at_once_lose_nothing() {
     let rows = sink.rows();
     assert_eq!(rows.len(), 120);
     assert!(rows.iter().all(|r| r.writes.iter().map(|w| w.1).sum::<u32>() == 50 && r.status == 200));
+}
+
+/// Not a test of the code but of the machine: prints how late writes are. Run it on a quiet box with
+/// `cargo nextest run -p sim --run-ignored only --no-capture`.
+#[test]
+#[ignore = "measures the machine"]
+fn write_lateness() {
+    for (streams, tpot) in [(1, "10ms"), (10, "10ms"), (64, "20ms")] {
+        let (server, sink) = start(&format!("sim://fixed?ttft=50ms&tpot={tpot}"));
+        once(&server, "POST", CHAT, &chat(json!({"stream": false})));
+        let address = server.address();
+        let threads: Vec<_> = (0..streams)
+            .map(|_| {
+                std::thread::spawn(move || {
+                    let mut client = Client::new(address);
+                    client.send("POST", CHAT, &chat(json!({"max_tokens": 200})));
+                    assert!(client.receive().complete);
+                })
+            })
+            .collect();
+        threads.into_iter().for_each(|t| t.join().unwrap());
+        server.stop().unwrap();
+        let rows = sink.rows();
+        let mut late: Vec<u64> = rows
+            .iter()
+            .skip(1)
+            .flat_map(|r| r.writes.iter().zip(&r.due_ns).filter(|(w, _)| w.1 > 0).map(|(w, d)| w.0 - d))
+            .collect();
+        let mut look: Vec<u64> = rows.iter().map(|r| r.submitted_ns - r.received_ns).collect();
+        late.sort_unstable();
+        look.sort_unstable();
+        let p = |v: &[u64], q: f64| v[((v.len() - 1) as f64 * q) as usize] as f64 / 1e3;
+        println!(
+            "{streams} streams: late us p50 {:.1} p99 {:.1} max {:.1}; look us p50 {:.1} max {:.1}",
+            p(&late, 0.5),
+            p(&late, 0.99),
+            p(&late, 1.0),
+            p(&look, 0.5),
+            p(&look, 1.0)
+        );
+    }
 }

@@ -3,13 +3,13 @@
 //! within the token budget; when KV blocks run out, the youngest running sequence loses its blocks
 //! and is computed again later.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 
 use spec::Nanos;
 
 use super::kv::{Block, KvPool};
 use super::{BLOCK_TOKENS, Emission, Engine, Event, Gauges, Job, JobId, Rejection};
-use crate::draw;
+use crate::draw::{self, IdMap};
 use crate::roofline::{Roofline, StepWork};
 
 /// Parameters of `batching`.
@@ -63,7 +63,7 @@ impl Sequence {
 pub struct Batching {
     config: BatchingConfig,
     pool: KvPool,
-    sequences: HashMap<JobId, Sequence>,
+    sequences: IdMap<JobId, Sequence>,
     waiting: VecDeque<JobId>,
     /// In order of admission.
     running: Vec<JobId>,
@@ -81,7 +81,7 @@ impl Batching {
         Self {
             pool: KvPool::new(config.kv_blocks, config.prefix_cache),
             config,
-            sequences: HashMap::new(),
+            sequences: IdMap::default(),
             waiting: VecDeque::new(),
             running: Vec::new(),
             refused: Vec::new(),

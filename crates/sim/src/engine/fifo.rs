@@ -127,8 +127,7 @@ impl Engine for Fifo {
     fn next_event(&self) -> Option<Nanos> {
         let refused = self.refused.first().map(|e| e.at);
         let token = self.next_token().map(|(at, _)| at);
-        let start =
-            self.free().then(|| self.waiting.front().map(|(_, at, _)| (*at).max(self.now))).flatten();
+        let start = self.free().then(|| self.waiting.front().map(|(_, at, _)| (*at).max(self.now))).flatten();
         [refused, token, start].into_iter().flatten().min()
     }
 

@@ -124,12 +124,8 @@ mod tests {
 
     #[test]
     fn tokens_come_at_ttft_and_then_every_tpot() {
-        let config = FixedConfig {
-            ttft: Nanos::from_millis(100),
-            tpot: Nanos::from_millis(10),
-            noise: 0.0,
-            seed: 1,
-        };
+        let config =
+            FixedConfig { ttft: Nanos::from_millis(100), tpot: Nanos::from_millis(10), noise: 0.0, seed: 1 };
         let mut engine = Fixed::new(config);
         let a = engine.submit(Nanos::from_millis(5), Job::new(100, 3));
         let b = engine.submit(Nanos::from_millis(6), Job::new(100, 1));

@@ -1,7 +1,9 @@
 //! KV blocks: a fixed number of them, reference-counted, found again by hash until they are needed
 //! for something else (least recently freed goes first).
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
+
+use crate::draw::IdMap;
 
 /// Index of a block.
 pub type Block = u32;
@@ -21,7 +23,7 @@ pub struct KvPool {
     /// Blocks without a user, the next to be taken at the front; entries with an old stamp are void.
     free: VecDeque<(Block, u32)>,
     free_count: u32,
-    by_hash: HashMap<u64, Block>,
+    by_hash: IdMap<u64, Block>,
     caching: bool,
 }
 
@@ -32,7 +34,7 @@ impl KvPool {
             slots: vec![Slot::default(); total as usize],
             free: (0..total).map(|b| (b, 0)).collect(),
             free_count: total,
-            by_hash: HashMap::new(),
+            by_hash: IdMap::default(),
             caching,
         }
     }

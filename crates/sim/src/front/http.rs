@@ -214,7 +214,8 @@ mod tests {
 
     #[test]
     fn requests_are_read_whole_and_only_whole() {
-        let text = "POST /v1/x?y=1 HTTP/1.1\r\nHost: a\r\nX-Request-Id: q7\r\nContent-Length: 4\r\n\r\nbodyNEXT";
+        let text =
+            "POST /v1/x?y=1 HTTP/1.1\r\nHost: a\r\nX-Request-Id: q7\r\nContent-Length: 4\r\n\r\nbodyNEXT";
         let (request, used) = complete(text);
         assert_eq!((request.method.as_str(), request.path.as_str()), ("POST", "/v1/x"));
         assert_eq!((request.body.as_slice(), used), (&b"body"[..], text.len() - 4));

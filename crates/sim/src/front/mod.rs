@@ -7,6 +7,7 @@
 mod conn;
 mod http;
 mod metrics;
+mod pages;
 mod prepare;
 mod server;
 mod stream;
@@ -17,7 +18,8 @@ use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::config::{SimConfig, SimError};
+use crate::config::SimConfig;
+use crate::error::SimError;
 
 /// What a server has done in its life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -72,7 +72,9 @@ pub struct Generation {
 
 /// An error body in vLLM's shape.
 pub fn error_body(status: u16, kind: &str, param: Option<&str>, message: &str) -> Vec<u8> {
-    json!({"error": {"message": message, "type": kind, "param": param, "code": status}}).to_string().into_bytes()
+    json!({"error": {"message": message, "type": kind, "param": param, "code": status}})
+        .to_string()
+        .into_bytes()
 }
 
 struct Refusal {
@@ -109,7 +111,8 @@ pub fn prepare(config: &SimConfig, raw: &Raw) -> Prepared {
 
 fn tokenize(config: &SimConfig, body: &Value) -> Result<Prepared, Refusal> {
     let (ids, _) = prompt_ids(config, body, body.get("messages").is_some())?;
-    let answer = json!({"count": ids.len(), "max_model_len": config.context, "tokens": ids, "token_strs": null});
+    let answer =
+        json!({"count": ids.len(), "max_model_len": config.context, "tokens": ids, "token_strs": null});
     Ok(Prepared::Answer { status: 200, body: answer.to_string().into_bytes(), fault: None })
 }
 
@@ -248,7 +251,10 @@ fn generate(config: &SimConfig, raw: &Raw, body: &Value) -> Result<Prepared, Ref
     }
     let least = count_field(body, "min_tokens", 0)?.unwrap_or(0);
     if least > most {
-        return Err(refuse("min_tokens", format!("min_tokens must be at most max_tokens={most}, got {least}.")));
+        return Err(refuse(
+            "min_tokens",
+            format!("min_tokens must be at most max_tokens={most}, got {least}."),
+        ));
     }
     let natural = text::natural_length(config.natural_length, config.seed, raw.number);
     let mut output = if flag(body, "ignore_eos") { most } else { natural.max(least).min(most) };

@@ -9,7 +9,6 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
 use polling::{Event, Events, PollMode, Poller};
-use serde_json::json;
 use socket2::SockRef;
 use spec::Nanos;
 
@@ -20,8 +19,9 @@ use super::prepare::{self, Endpoint, Prepared, Raw, error_body};
 use super::stream::{Answer, Output, Then};
 use super::truth::{TruthLog, TruthRow};
 use super::{Served, TruthSink};
-use crate::config::{SimConfig, SimError};
-use crate::engine::{self, BLOCK_TOKENS, Emission, Engine, JobId, Rejection};
+use crate::config::SimConfig;
+use crate::engine::{self, Emission, Engine, JobId, Rejection};
+use crate::error::SimError;
 use crate::faults::Fault;
 
 /// The last stretch before a moment is spun, because a sleeping thread wakes late.
@@ -35,8 +35,8 @@ const LISTENER: usize = 0;
 
 /// The server.
 pub struct Server {
-    config: Arc<SimConfig>,
-    engine: Box<dyn Engine>,
+    pub(super) config: Arc<SimConfig>,
+    pub(super) engine: Box<dyn Engine>,
     listener: TcpListener,
     poller: Arc<Poller>,
     conns: HashMap<usize, Conn>,
@@ -47,12 +47,12 @@ pub struct Server {
     from_worker: Receiver<(usize, u64, Prepared)>,
     worker: Option<std::thread::JoinHandle<()>>,
     truth: Option<TruthLog>,
-    metrics: Metrics,
+    pub(super) metrics: Metrics,
     served: Served,
     /// Raw clock at engine time 0.
     origin: u64,
     /// Wall clock at the start, whole seconds: a label.
-    created: i64,
+    pub(super) created: i64,
     emissions: Vec<Emission>,
     /// Connections whose next request may be complete already.
     ready: Vec<usize>,
@@ -131,9 +131,8 @@ impl Server {
             let now = raw_now();
             let next = self.next_moment();
             let idle = if self.ready.is_empty() { LONGEST_SLEEP_NS } else { 0 };
-            let sleep = next
-                .map_or(LONGEST_SLEEP_NS, |at| at.saturating_sub(now).saturating_sub(SPIN_NS))
-                .min(idle);
+            let sleep =
+                next.map_or(LONGEST_SLEEP_NS, |at| at.saturating_sub(now).saturating_sub(SPIN_NS)).min(idle);
             events.clear();
             self.poller.wait(&mut events, Some(Duration::from_nanos(sleep))).map_err(io("polling"))?;
             for event in events.iter() {
@@ -194,8 +193,7 @@ impl Server {
                     let slow = self.slow_accept(number);
                     let interest = if slow.is_some() { Event::none(key) } else { Event::readable(key) };
                     // SAFETY: `drop_conn` deletes the socket from the poller before it is closed.
-                    let added =
-                        unsafe { self.poller.add_with_mode(&conn.stream, interest, PollMode::Level) };
+                    let added = unsafe { self.poller.add_with_mode(&conn.stream, interest, PollMode::Level) };
                     if added.is_ok() {
                         self.conns.insert(key, conn);
                         if let Some(delay) = slow {
@@ -212,11 +210,8 @@ impl Server {
                 Err(_) => {
                     // Out of descriptors, most likely: the backlog waits.
                     self.accept_again = Some(raw_now() + LONGEST_SLEEP_NS);
-                    let _ = self.poller.modify_with_mode(
-                        &self.listener,
-                        Event::none(LISTENER),
-                        PollMode::Level,
-                    );
+                    let _ =
+                        self.poller.modify_with_mode(&self.listener, Event::none(LISTENER), PollMode::Level);
                     return;
                 }
             }
@@ -366,35 +361,6 @@ impl Server {
         let raw = Raw { conn: key, number, endpoint, body: request.body };
         if self.to_worker.as_ref().is_none_or(|w| w.send(raw).is_err()) {
             self.drop_conn(key, false);
-        }
-    }
-
-    /// Endpoints without a body.
-    fn page(&self, method: &str, path: &str) -> (u16, &'static str, Vec<u8>) {
-        let json_type = "application/json";
-        match (method, path) {
-            ("GET", "/health" | "/ping") => (200, "text/plain", Vec::new()),
-            ("GET", "/version") => {
-                (200, json_type, json!({"version": concat!("sim-", env!("CARGO_PKG_VERSION"))}).to_string().into())
-            }
-            ("GET", "/v1/models") => {
-                let model = json!({
-                    "id": self.config.model, "object": "model", "created": self.created,
-                    "owned_by": "inferometer-sim", "root": self.config.model, "parent": null,
-                    "max_model_len": self.config.context,
-                });
-                (200, json_type, json!({"object": "list", "data": [model]}).to_string().into())
-            }
-            ("GET", "/metrics") => {
-                let page = self.metrics.page(&self.config.model, &self.engine.gauges(), BLOCK_TOKENS);
-                (200, "text/plain; version=0.0.4; charset=utf-8", page.into())
-            }
-            (
-                _,
-                "/health" | "/ping" | "/version" | "/v1/models" | "/metrics" | "/v1/chat/completions"
-                | "/v1/completions" | "/tokenize",
-            ) => (405, json_type, br#"{"detail":"Method Not Allowed"}"#.to_vec()),
-            _ => (404, json_type, br#"{"detail":"Not Found"}"#.to_vec()),
         }
     }
 

@@ -133,7 +133,8 @@ impl Answer {
         if matches!(self.generation.fault, Some(Fault::Empty)) {
             return 0;
         }
-        let echoed = if self.generation.echo.is_some() && self.sent > 0 { self.job().input_tokens } else { 0 };
+        let echoed =
+            if self.generation.echo.is_some() && self.sent > 0 { self.job().input_tokens } else { 0 };
         self.sent + echoed
     }
 
@@ -232,9 +233,15 @@ impl Answer {
             let reason = self.generation.finish;
             self.finish = Some(reason);
             let event = if self.generation.chat {
-                format!("{}\"choices\":[{{\"index\":0,\"delta\":{{}},\"logprobs\":null,\"finish_reason\":\"{reason}\",\"stop_reason\":null}}]", self.prefix)
+                format!(
+                    "{}\"choices\":[{{\"index\":0,\"delta\":{{}},\"logprobs\":null,\"finish_reason\":\"{reason}\",\"stop_reason\":null}}]",
+                    self.prefix
+                )
             } else {
-                format!("{}\"choices\":[{{\"index\":0,\"text\":\"\",\"logprobs\":null,\"finish_reason\":\"{reason}\",\"stop_reason\":null}}]", self.prefix)
+                format!(
+                    "{}\"choices\":[{{\"index\":0,\"text\":\"\",\"logprobs\":null,\"finish_reason\":\"{reason}\",\"stop_reason\":null}}]",
+                    self.prefix
+                )
             };
             self.event(config, event, &mut bytes);
         }
@@ -264,7 +271,10 @@ impl Answer {
             Some(Fault::ErrorInStream(_)) => {
                 let mut bytes = self.head();
                 let body = error_body(500, "InternalServerError", None, "EngineCore encountered an issue.");
-                self.frame(&format!("data: {}\n\ndata: [DONE]\n\n", String::from_utf8_lossy(&body)), &mut bytes);
+                self.frame(
+                    &format!("data: {}\n\ndata: [DONE]\n\n", String::from_utf8_lossy(&body)),
+                    &mut bytes,
+                );
                 if self.chunked {
                     bytes.extend_from_slice(b"0\r\n\r\n");
                 }
@@ -287,7 +297,8 @@ impl Answer {
             }
             Some(Fault::Malformed(_)) => {
                 let mut bytes = self.head();
-                let event = format!("data: {}\"choices\":[{{\"index\":0,\"delta\":{{\"content\":\n\n", self.prefix);
+                let event =
+                    format!("data: {}\"choices\":[{{\"index\":0,\"delta\":{{\"content\":\n\n", self.prefix);
                 self.frame(&event, &mut bytes);
                 self.emit(config, out, bytes, 0);
                 None
@@ -341,8 +352,11 @@ impl Answer {
                 piece.clone_from(whole);
             }
             // The words need no escape; only an echoed prompt does.
-            let quoted =
-                if self.generation.echo.is_some() { json!(piece).to_string() } else { format!("\"{piece}\"") };
+            let quoted = if self.generation.echo.is_some() {
+                json!(piece).to_string()
+            } else {
+                format!("\"{piece}\"")
+            };
             let finish = last && left == 0 && self.joins_finish(config);
             let mut event = String::with_capacity(self.prefix.len() + quoted.len() + 160);
             event.push_str(&self.prefix);
@@ -421,7 +435,9 @@ impl Answer {
         if !finished {
             return out;
         }
-        if !self.struck && let Some(Fault::Stall { span, .. }) = self.generation.fault {
+        if !self.struck
+            && let Some(Fault::Stall { span, .. }) = self.generation.fault
+        {
             self.struck = true;
             self.held = true;
             out.then = Then::Stall(span.map(|s| s.0));
