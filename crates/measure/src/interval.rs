@@ -28,6 +28,15 @@ pub fn shrunk(n_eff: f64) -> f64 {
     n_eff * SHRINK
 }
 
+/// The same for values that come in clusters: few clusters know less of their own spread.
+pub fn shrunk_by_clusters(n_eff: f64, clusters: f64) -> f64 {
+    let df = clusters - 1.0;
+    if df.is_nan() || df < 1.0 {
+        return 0.0;
+    }
+    if df >= 19.0 { shrunk(n_eff) } else { n_eff * (Z / t_95(df)).powi(2) }
+}
+
 /// Ranks (one-based) of the values among `n` that enclose the percentile at share `p` in (0, 1);
 /// an open side is `None`.
 pub fn ranks(n: usize, p: f64, size: Size) -> (Option<usize>, Option<usize>) {

@@ -2,17 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use record::{Request, Run, State, TimeoutKind};
+use record::{Run, State, TimeoutKind};
 use serde::Serialize;
 use spec::{Metric, Nanos, Phase, View};
 
 use crate::estimate::{Defined, Figure, PERCENTILES, Undefined, Unit};
 use crate::level::{Bins, in_flight_series};
+use crate::rates::{counts_in_throughput, token_line};
 use crate::request::{e2e, ended, ttft};
 use crate::samples::Samples;
 use crate::slo::joint;
 use crate::summary::Measures;
-use crate::tokens::{chunk_tokens, output_tokens};
 
 /// Most dots of the scatter chart.
 pub const MOST_DOTS: usize = 10_000;
@@ -255,21 +255,6 @@ fn timeline(run: &Run, measures: &Measures) -> Timeline {
     }
 }
 
-/// Visits when the output tokens of a request arrived: its `n` tokens, spread over its chunks as
-/// their tokens are, so that every rate is made from one and the same count.
-fn token_line(request: &Request, tokens: &mut Vec<u32>, mut visit: impl FnMut(Nanos, f64)) {
-    let Ok((n, _)) = output_tokens(request) else { return };
-    chunk_tokens(request, tokens);
-    let sum: u64 = tokens.iter().map(|&k| u64::from(k)).sum();
-    if sum == 0 {
-        return;
-    }
-    let scale = f64::from(n) / sum as f64;
-    for (chunk, &k) in request.chunks.iter().zip(tokens.iter()) {
-        visit(chunk.arrival, f64::from(k) * scale);
-    }
-}
-
 fn peak_output_tokens(run: &Run, measures: &Measures) -> Defined<f64> {
     let window = &measures.window;
     // Bins that tile the window: their mean is the mean over the window, so none can hide it.
@@ -277,10 +262,8 @@ fn peak_output_tokens(run: &Run, measures: &Measures) -> Defined<f64> {
         Bins::of_width(window.from, window.to, Nanos::from_secs(1), usize::MAX).ok_or(Undefined::NoSpan)?;
     let mut amounts = vec![0.0_f64; bins.count];
     let mut tokens = Vec::new();
-    let counted = |request: &&Request| {
-        request.phase == Phase::Measure && matches!(request.state, State::Ok | State::Cancelled)
-    };
-    for request in run.requests.iter().filter(counted) {
+    let measured = run.requests.iter().filter(|request| request.phase == Phase::Measure);
+    for request in measured.filter(|request| counts_in_throughput(request)) {
         token_line(request, &mut tokens, |at, amount| {
             if let Some(bin) = bins.index(at) {
                 amounts[bin] += amount;

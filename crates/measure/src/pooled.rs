@@ -10,7 +10,7 @@ use spec::PercentileRule;
 
 use crate::correlation::{cautious, tau};
 use crate::estimate::{Estimate, Figure, Interval, Method, MetricSummary, PERCENTILES, Undefined, Unit};
-use crate::interval::{level_interval, shrunk};
+use crate::interval::{level_interval, shrunk_by_clusters};
 use crate::percentile::{Weighted, needed};
 use crate::special::t_95;
 
@@ -92,10 +92,14 @@ impl Pooled {
         }
         let residuals = self.per_request(|x, w| if x <= value { (1.0 - p) * w } else { -p * w });
         let variance = self.variance(&residuals);
+        let clusters = self.ends.len() as f64;
         // One request says nothing about how requests differ.
-        let most = if self.ends.len() < 2 { 1.0 } else { gaps as f64 };
+        let most = if clusters < 2.0 { 1.0 } else { gaps as f64 };
         let n_eff = if variance > 0.0 { (p * (1.0 - p) / variance).min(most) } else { most };
-        let (l, u) = level_interval(p, shrunk(n_eff));
+        let (l, u) = match shrunk_by_clusters(n_eff, clusters) {
+            m if m > 0.0 => level_interval(p, m),
+            _ => (0.0, 1.0),
+        };
         // Ranks count written-out values; what is open is decided by the gaps that were seen.
         let (n, weight) = (gaps as f64, self.sorted.total() as f64);
         let at = |level: f64| self.sorted.at(((level * weight).ceil() as u64).saturating_sub(1));

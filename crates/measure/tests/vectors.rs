@@ -106,7 +106,7 @@ fn autocorrelation_times() {
     close(20.0 / used, 3.571, 5e-4);
     let mixed = [5., 1., 4., 2., 3., 9., 8., 7., 6., 10., 12., 11., 3., 2., 4., 1., 6., 5., 8., 7.];
     close(tau(&mixed), 2.035847, 5e-7);
-    assert_eq!(tau(&[7.1; 50]), 1.0);
+    close(tau(&[7.1; 50]), 1.0, 1e-12);
     assert_eq!((tau(&[]), tau(&[3.0])), (1.0, 1.0));
     assert_eq!((cautious(2.0), cautious(2.5)), (2.0, 5.0));
     // Long enough for the transform to take over from the direct sums.
@@ -143,7 +143,7 @@ fn client_error() {
 }
 
 fn alternating(i: usize, by: f64) -> f64 {
-    if i % 2 == 0 { by } else { -by }
+    if i.is_multiple_of(2) { by } else { -by }
 }
 
 #[test]

@@ -203,3 +203,34 @@ fn a_crowd_of_dots_is_thinned_without_its_failures() {
     assert!(scatter.dots.iter().any(|dot| dot.e2e > Some(Nanos::from_secs(9))));
     assert!(scatter.dots.windows(2).all(|pair| pair[0].intended <= pair[1].intended));
 }
+
+#[test]
+fn rates_inside_a_span_count_what_arrived_there() {
+    // Tokens at 100 and 300 ms of each request, ten requests a second; the span holds 10 of each.
+    let run = run(repeated(50, 100, &[(100, 1), (300, 3)]));
+    let rates = rates_in(&run, ms(1000), ms(2000)).unwrap();
+    close(rates.completions_per_s, 10.0, 1e-9);
+    close(rates.output_tokens_per_s, 40.0, 1e-9);
+    close(rates.in_flight, 3.0, 1e-9);
+    assert_eq!(rates_in(&run, ms(5), ms(5)), Err(Undefined::NoSpan));
+}
+
+#[test]
+fn what_is_withheld_is_not_drawn() {
+    let run = open_load(60);
+    let mut measures = measure(&run, &Analysis::default());
+    let last = |measures: &Measures| {
+        let curves = pictures(&run, measures).quantiles;
+        let curve = curves.into_iter().find(|c| c.metric == Metric::E2e);
+        curve.map(|c| c.points.last().unwrap().share)
+    };
+    assert!(last(&measures) > Some(0.98));
+    let withhold = |measures: &mut Measures, i: usize| {
+        measures.metrics.get_mut(&Metric::E2e).unwrap().percentiles[i].1 =
+            Figure::Undefined(Undefined::Withheld);
+    };
+    withhold(&mut measures, 3);
+    assert!(last(&measures) < Some(0.99) && last(&measures) >= Some(0.95));
+    withhold(&mut measures, 0);
+    assert_eq!(last(&measures), None);
+}

@@ -119,7 +119,7 @@ pub fn shed() -> Request {
 
 pub fn open(rate: f64) -> Load {
     Load::Open(Open {
-        rate: Rate::new(rate).unwrap(),
+        rate: Rate::new(rate).expect("a positive rate"),
         burstiness: Burstiness::POISSON,
         cap: None,
         ramp: None,
@@ -127,9 +127,8 @@ pub fn open(rate: f64) -> Load {
 }
 
 pub fn spec(load: Load, slo: Slo) -> Spec {
-    let none = || BTreeMap::new();
     Spec {
-        target: "http://127.0.0.1:1".parse().unwrap(),
+        target: "http://127.0.0.1:1".parse().expect("a target"),
         api: Api {
             dialect: Dialect::Chat,
             stream: true,
@@ -161,7 +160,7 @@ pub fn spec(load: Load, slo: Slo) -> Spec {
         client: Client::default(),
         slo,
         analysis: Analysis::default(),
-        labels: none(),
+        labels: BTreeMap::new(),
         seed: 1,
     }
 }
