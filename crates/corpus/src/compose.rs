@@ -94,6 +94,8 @@ pub(crate) struct Composer<'a> {
     pub(crate) tokenizer: Option<&'a Tokenizer>,
 }
 
+/// Texts of so few tokens have no full stop.
+const SHORT: u32 = 3;
 /// More rounds than this do not help a vocabulary whose costs do not add up.
 const ROUNDS: u32 = 12;
 
@@ -156,6 +158,8 @@ impl Composer<'_> {
             draft.push(piece);
         }
         let stop = lexicon.literal(STOP).cost;
+        // So few tokens are all needed to tell texts apart.
+        let short = left <= SHORT;
         let mut slots = OPENINGS[below(rng, OPENINGS.len())].iter();
         loop {
             let Some(slot) = slots.next() else {
@@ -170,7 +174,7 @@ impl Composer<'_> {
                     piece
                 }
             };
-            let reserve = if matches!(slot, Slot::Fixed(STOP)) { 0 } else { stop };
+            let reserve = if short || matches!(slot, Slot::Fixed(STOP)) { 0 } else { stop };
             if draft.cost.saturating_add(piece.cost).saturating_add(reserve) > total {
                 break;
             }
@@ -189,7 +193,7 @@ impl Composer<'_> {
             if left == 0 {
                 return;
             }
-            if left == stop.cost && draft.ends_open() && !draft.text.is_empty() {
+            if left == stop.cost && draft.ends_open() && draft.marks.len() >= SHORT as usize {
                 draft.push(stop);
                 return;
             }

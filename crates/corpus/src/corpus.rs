@@ -12,7 +12,7 @@ use crate::compose::{Beginning, Composer, Draft};
 use crate::lexicon::Lexicon;
 use crate::prompt::{Content, Identity, Prompt};
 use crate::rows::{Dropped, Row, Rows, jsonl, sharegpt};
-use crate::stream::{VERSION, shuffle, stream};
+use crate::stream::{VERSION, permuted, stream};
 use crate::tokenizer::Tokenizer;
 use crate::{CorpusError, cut, hex};
 
@@ -24,6 +24,9 @@ pub struct Corpus {
     tokenizer: Option<Tokenizer>,
     source: Texts,
 }
+
+/// Longest prompt in tokens, far above any model's context: a guard against slips.
+const LONGEST: u32 = 1 << 24;
 
 enum Texts {
     Synthetic {
@@ -117,6 +120,11 @@ impl Corpus {
     /// function of seed, number and length, from any thread. A length that the vocabulary cannot
     /// express exactly shows as `counted` beside `planned`.
     pub fn prompt(&self, seq: u64, isl: Option<u32>) -> Result<Prompt, CorpusError> {
+        if isl.is_some_and(|isl| isl > LONGEST) {
+            return Err(CorpusError::Conflict(format!(
+                "an input length of more than {LONGEST} tokens is not made"
+            )));
+        }
         let seq = match self.cache {
             CacheProtocol::Repeat { prompts } => seq % u64::from(prompts.max(1)),
             _ => seq,
@@ -164,10 +172,8 @@ impl Corpus {
 
     /// Groups in seeded order, each once before any comes again: equally often and in no pattern.
     fn group(&self, seq: u64, groups: u32) -> u64 {
-        let groups = groups.max(1);
-        let mut order: Vec<u32> = (0..groups).collect();
-        shuffle(&mut stream(self.seed, "group", seq / u64::from(groups)), &mut order);
-        u64::from(order[(seq % u64::from(groups)) as usize])
+        let groups = u64::from(groups.max(1));
+        permuted(&mut stream(self.seed, "group", seq / groups), seq % groups, groups)
     }
 
     fn prefix(
@@ -327,9 +333,13 @@ impl Corpus {
             }
         };
         let shared = match (&self.cache, &self.source) {
-            (CacheProtocol::Unique, Texts::Synthetic { .. }) => {
-                "; every prompt differs within its first 16 tokens".to_owned()
-            }
+            (CacheProtocol::Unique, Texts::Synthetic { .. }) => match self.isl {
+                Lengths::Fixed(n) | Lengths::Uniform { min: n, .. } if n < 4 => {
+                    "; prompts differ within their first 16 tokens, those under 4 tokens as far as words last"
+                        .to_owned()
+                }
+                _ => "; every prompt differs within its first 16 tokens".to_owned(),
+            },
             (CacheProtocol::Unique, Texts::Rows(_)) => String::new(),
             (CacheProtocol::SharedPrefix { tokens, groups }, _) => {
                 format!("; the first {tokens} tokens are one of {groups} shared prefixes")
@@ -384,6 +394,11 @@ fn check(workload: &Workload, counts: bool) -> Result<(), CorpusError> {
                 "a shared prefix needs at least 1 token and 1 group; for none choose the `unique` protocol"
                     .into(),
             ));
+        }
+        CacheProtocol::SharedPrefix { tokens, .. } if *tokens > LONGEST => {
+            return Err(CorpusError::Conflict(format!(
+                "a shared prefix of more than {LONGEST} tokens is not made"
+            )));
         }
         CacheProtocol::Repeat { prompts: 0 } => {
             return Err(CorpusError::Conflict("`repeat` needs at least 1 prompt".into()));

@@ -43,6 +43,26 @@ pub(crate) fn shuffle<T>(rng: &mut ChaCha8Rng, items: &mut [T]) {
     }
 }
 
+/// Where `index` goes under a seeded permutation of `0..n`, without a table: a Feistel network over
+/// the next even power of two, walked until it falls inside (Black and Rogaway 2002). `index` must
+/// be below `n`.
+pub(crate) fn permuted(rng: &mut ChaCha8Rng, index: u64, n: u64) -> u64 {
+    let half = (64 - n.saturating_sub(1).leading_zeros()).div_ceil(2).max(1);
+    let mask = (1u64 << half) - 1;
+    let keys: [u64; 6] = std::array::from_fn(|_| rng.next_u64());
+    let mut value = index;
+    loop {
+        let (mut left, mut right) = (value >> half, value & mask);
+        for key in keys {
+            (left, right) = (right, (left ^ mix(right ^ key)) & mask);
+        }
+        value = (left << half) | right;
+        if value < n {
+            return value;
+        }
+    }
+}
+
 /// The 64-bit Fowler–Noll–Vo hash 1a, finished by SplitMix64's mixer so that every bit counts.
 pub(crate) struct Fnv(u64);
 
@@ -92,6 +112,19 @@ mod tests {
     #[test]
     fn split_mix_matches_its_published_vector() {
         assert_eq!(mix(0x9e37_79b9_7f4a_7c15), 0xe220_a839_7b1d_cdaf);
+    }
+
+    #[test]
+    fn a_permutation_hits_every_place_once() {
+        for n in [1u64, 2, 3, 5, 16, 17, 100, 1000] {
+            let places: std::collections::BTreeSet<u64> =
+                (0..n).map(|i| permuted(&mut stream(4, "group", 0), i, n)).collect();
+            assert_eq!(places.into_iter().collect::<Vec<_>>(), (0..n).collect::<Vec<_>>());
+        }
+        let order: Vec<u64> = (0..100).map(|i| permuted(&mut stream(4, "group", 0), i, 100)).collect();
+        let steps = order.windows(2).filter(|w| w[1] == w[0] + 1).count();
+        assert!(steps < 10, "{order:?}");
+        assert!(permuted(&mut stream(4, "group", 0), 7, u64::from(u32::MAX)) < u64::from(u32::MAX));
     }
 
     #[test]

@@ -174,6 +174,7 @@ fn kind(value: &Value) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
     use serde_json::json;
 
     fn file(text: &[u8]) -> (tempfile::TempDir, std::path::PathBuf) {
@@ -268,5 +269,32 @@ mod tests {
         assert!(load(&path).unwrap_err().to_string().contains(":2: not UTF-8 at byte 11"));
         let missing = load(Path::new("/nowhere/rows.jsonl")).unwrap_err().to_string();
         assert!(missing.contains("cannot read /nowhere/rows.jsonl"), "{missing}");
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(300))]
+        #[test]
+        fn no_line_brings_the_reader_down(
+            line in r#"(\{|\[)?("(prompt|messages|role|extra_body|output_tokens)"|[:,\[\]{}]|"[a-zé]{0,3}"|-?[0-9]{1,12}|null|true| ){0,14}\}?"#,
+            noise in proptest::collection::vec(any::<u8>(), 0..40),
+        ) {
+            for bytes in [line.as_bytes(), noise.as_slice()] {
+                if let Ok(row) = parse(bytes) {
+                    // What is accepted can be sent: there is something to say.
+                    let said = match row.content {
+                        Content::Text(text) => !text.is_empty(),
+                        Content::Messages(messages) => !messages.is_empty(),
+                    };
+                    prop_assert!(said);
+                }
+            }
+        }
+
+        #[test]
+        fn every_sound_row_is_read_back(prompt in "\\PC{1,40}", osl in proptest::option::of(1u32..)) {
+            let row = parse(json!({"prompt": prompt, "output_tokens": osl}).to_string().as_bytes()).unwrap();
+            prop_assert_eq!(row.content, Content::Text(prompt));
+            prop_assert_eq!(row.osl, osl);
+        }
     }
 }

@@ -43,9 +43,9 @@ struct Exchange {
 /// Reads the file: prompt = first human turn, output length = tokens of the answer that follows it.
 ///
 /// The filters are those of vLLM's `sharegpt` data set: 4 to 1,024 tokens of prompt, at least 4 of
-/// answer (`natural`: the answer's length is what is asked for), 2,048 together. Without a
+/// answer (if `asked`: the answer's length is what the server is asked for), 2,048 together. Without a
 /// tokenizer lengths are taken at 4 bytes a token for the filters, and no output length is given.
-pub(crate) fn load(path: &Path, tokenizer: Option<&Tokenizer>, natural: bool) -> Result<Loaded, CorpusError> {
+pub(crate) fn load(path: &Path, tokenizer: Option<&Tokenizer>, asked: bool) -> Result<Loaded, CorpusError> {
     let (bytes, sha256) = read(path)?;
     let data_set = |problem: String| CorpusError::DataSet { path: path.to_owned(), problem };
     let conversations: Vec<Conversation> = serde_json::from_slice(&bytes).map_err(|e| CorpusError::Row {
@@ -68,7 +68,7 @@ pub(crate) fn load(path: &Path, tokenizer: Option<&Tokenizer>, natural: bool) ->
     for (exchange, (prompt, answer)) in exchanges.into_iter().zip(lengths) {
         let filter = if prompt < SHORTEST {
             Some(Filter::ShortPrompt)
-        } else if natural && answer < SHORTEST {
+        } else if asked && answer < SHORTEST {
             Some(Filter::ShortAnswer)
         } else if prompt > LONGEST_PROMPT {
             Some(Filter::LongPrompt)
@@ -146,15 +146,11 @@ mod tests {
     use serde_json::{Value, json};
     use spec::TokenizerChoice;
 
-    fn load_value(
-        value: &Value,
-        tokenizer: Option<&Tokenizer>,
-        natural: bool,
-    ) -> Result<Loaded, CorpusError> {
+    fn load_value(value: &Value, tokenizer: Option<&Tokenizer>, asked: bool) -> Result<Loaded, CorpusError> {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("sharegpt.json");
         std::fs::write(&path, value.to_string()).unwrap();
-        load(&path, tokenizer, natural)
+        load(&path, tokenizer, asked)
     }
     fn cl100k() -> Tokenizer {
         Tokenizer::open(&TokenizerChoice::Embedded("cl100k".into()), None).unwrap().unwrap()
