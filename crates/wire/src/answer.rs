@@ -308,7 +308,8 @@ impl AnswerBuilder {
         match read {
             Ok(Ok(())) => self.events.tally.whole(stamp),
             Ok(Err((FailureClass::Protocol, words))) => {
-                self.events.fail(FailureClass::Protocol, format!("expected a completion, came {words}: {quoted}"));
+                self.events
+                    .fail(FailureClass::Protocol, format!("expected a completion, came {words}: {quoted}"));
             }
             Ok(Err((class, words))) => self.events.fail(class, words),
             Err(bad) if bad.cut => {
@@ -327,7 +328,8 @@ impl AnswerBuilder {
     /// An answer is complete when each choice seen has a finish reason, or at `[DONE]` where the body
     /// ended cleanly: a bare end of the body proves nothing, since proxies close cleanly too.
     fn state(&self, how: EndOfBody) -> State {
-        let failed = |class, words: &str| State::Failed { class, detail: redact(words, &self.expect.secrets) };
+        let failed =
+            |class, words: &str| State::Failed { class, detail: redact(words, &self.expect.secrets) };
         let Some(status) = self.status else {
             return match how {
                 EndOfBody::Cut(state) => state,
@@ -375,7 +377,8 @@ impl AnswerBuilder {
 
     /// A clean body without a single event: nothing at all, only comments, or something else.
     fn no_event(&self) -> State {
-        let failed = |class, words: &str| State::Failed { class, detail: redact(words, &self.expect.secrets) };
+        let failed =
+            |class, words: &str| State::Failed { class, detail: redact(words, &self.expect.secrets) };
         const FIELDS: [&[u8]; 4] = [b"data", b"event", b"id", b"retry"];
         let mut foreign = false;
         let mut cut_event = false;

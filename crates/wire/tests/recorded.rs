@@ -1,5 +1,6 @@
 //! Answers recorded from real engines give the records derived beforehand by another program, in
 //! every segmentation. `data/streams/README.md` says where they come from.
+#![allow(clippy::unwrap_used)]
 
 mod common;
 
@@ -36,13 +37,7 @@ fn cases() -> Vec<Case> {
                 if came.clean { EndOfBody::Clean } else { EndOfBody::Broken("connection closed".into()) };
             Case {
                 name: get("name").to_owned(),
-                answer: Answer {
-                    status: came.status,
-                    headers: came.headers,
-                    body: came.body,
-                    end,
-                    expect,
-                },
+                answer: Answer { status: came.status, headers: came.headers, body: came.body, end, expect },
                 ends: came.ends,
                 expected: columns.iter().zip(values).map(|(c, v)| ((*c).to_owned(), v.to_owned())).collect(),
             }
@@ -110,7 +105,10 @@ fn each_gives_the_derived_record() {
         for (column, value) in shown(&got) {
             let expected = &case.expected.iter().find(|(c, _)| c == column).unwrap().1;
             if *expected != value {
-                wrong.push(format!("{} {column}: expected {expected}, got {value}: {:?}", case.name, got.0.state));
+                wrong.push(format!(
+                    "{} {column}: expected {expected}, got {value}: {:?}",
+                    case.name, got.0.state
+                ));
             }
         }
     }
@@ -157,19 +155,32 @@ fn each_prefix_is_judged_by_its_finish_reason() {
         // The event with the finish reason, which is complete JSON from its last brace on.
         let body = &case.answer.body;
         let text = String::from_utf8_lossy(body);
-        let reason = ["\"finish_reason\":\"length\"", "\"finish_reason\":\"stop\"", "\"finish_reason\":\"tool_calls\""]
-            .iter()
-            .filter_map(|mark| text.find(mark))
-            .min()
-            .unwrap();
+        let reason = [
+            "\"finish_reason\":\"length\"",
+            "\"finish_reason\":\"stop\"",
+            "\"finish_reason\":\"tool_calls\"",
+        ]
+        .iter()
+        .filter_map(|mark| text.find(mark))
+        .min()
+        .unwrap();
         let finished = reason + text[reason..].find('\n').unwrap();
-        for at in (0..finished).step_by(37).chain(finished.saturating_sub(3)..=finished).chain(finished + 1..body.len()) {
+        for at in (0..finished)
+            .step_by(37)
+            .chain(finished.saturating_sub(3)..=finished)
+            .chain(finished + 1..body.len())
+        {
             let prefix = Answer { body: body[..at].to_vec(), end: EndOfBody::Clean, ..case.answer.clone() };
             let (row, _) = prefix.whole();
             if at >= finished {
                 assert_eq!(row.state, State::Ok, "{} cut to {at}", case.name);
             } else {
-                assert!(matches!(row.state, State::Failed { .. }), "{} cut to {at}: {:?}", case.name, row.state);
+                assert!(
+                    matches!(row.state, State::Failed { .. }),
+                    "{} cut to {at}: {:?}",
+                    case.name,
+                    row.state
+                );
             }
         }
     }

@@ -233,12 +233,8 @@ impl Tally {
             self.seen.iter().filter(silent).all(|s| s.running.is_some())
                 && self.seen.iter().filter(silent).any(|s| !s.last)
         };
-        let grows = self
-            .seen
-            .iter()
-            .filter(|s| s.chunk.choice == choice)
-            .filter_map(|s| s.running)
-            .is_sorted();
+        let grows =
+            self.seen.iter().filter(|s| s.chunk.choice == choice).filter_map(|s| s.running).is_sorted();
         if !runs || !grows {
             return;
         }

@@ -123,18 +123,14 @@ fn asked(fields: &Map<String, Value>) -> Asked {
 fn messages(prompt: PromptRef<'_>) -> Value {
     match prompt {
         PromptRef::Text(text) => json!([{ "role": "user", "content": text }]),
-        PromptRef::Messages(messages) => {
-            messages.iter().map(|message| json!(message)).collect()
-        }
+        PromptRef::Messages(messages) => messages.iter().map(|message| json!(message)).collect(),
     }
 }
 
 fn text(prompt: PromptRef<'_>) -> String {
     match prompt {
         PromptRef::Text(text) => text.to_owned(),
-        PromptRef::Messages(messages) => {
-            messages.iter().map(Message::text).collect::<Vec<_>>().join("\n\n")
-        }
+        PromptRef::Messages(messages) => messages.iter().map(Message::text).collect::<Vec<_>>().join("\n\n"),
     }
 }
 

@@ -1,5 +1,7 @@
 //! Shared by the tests: an empty row, feeding a body in segments, recorded answers.
-#![allow(dead_code)]
+#![allow(dead_code, clippy::unwrap_used)]
+
+pub mod stream;
 
 use std::path::PathBuf;
 
@@ -53,9 +55,7 @@ pub fn stamp(read: u32, ms: u64) -> Stamp {
 pub fn headers(pairs: &[(&str, &str)]) -> HeaderMap {
     pairs
         .iter()
-        .map(|(name, value)| {
-            (HeaderName::try_from(*name).unwrap(), HeaderValue::from_str(value).unwrap())
-        })
+        .map(|(name, value)| (HeaderName::try_from(*name).unwrap(), HeaderValue::from_str(value).unwrap()))
         .collect()
 }
 
@@ -196,7 +196,6 @@ fn dechunk(mut raw: &[u8]) -> (Vec<u8>, Vec<usize>, bool) {
 
 /// FNV-1a, 64 bits.
 pub fn fnv(text: &str) -> u64 {
-    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    })
+    text.bytes()
+        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
