@@ -36,6 +36,17 @@ impl ThreadCpu {
     }
 }
 
+/// CPU time that the process `pid` has used; `None` when it has ended or the system cannot tell.
+pub fn of_process(pid: u32) -> Option<Nanos> {
+    #[cfg(target_os = "linux")]
+    return sys::process_cpu_clock(pid).and_then(sys::read_clock).map(Nanos);
+    #[cfg(not(target_os = "linux"))]
+    {
+        let _ = pid;
+        None
+    }
+}
+
 /// CPU time of this process so far, all threads.
 pub fn process_cpu() -> Option<Nanos> {
     sys::read_clock(libc::CLOCK_PROCESS_CPUTIME_ID).map(Nanos)

@@ -1,2 +1,43 @@
-//! The command line.
-fn main() {}
+//! The command line of inferometer.
+
+mod asked;
+mod cli;
+mod commands;
+mod embedded;
+mod failure;
+mod printer;
+mod run;
+mod signal;
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::Parser;
+
+use cli::{Cli, Command};
+use failure::Failure;
+use printer::Printer;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let printer = Printer::new(&cli.screen);
+    match execute(cli.command, &printer, cli.screen.progress) {
+        Ok(code) => ExitCode::from(code),
+        Err(error) => {
+            printer.error(&error);
+            ExitCode::from(Failure::code_of(&error))
+        }
+    }
+}
+
+fn execute(command: Command, printer: &Printer, progress: cli::Progress) -> Result<u8> {
+    match command {
+        Command::Run(args) => commands::run(&args, printer, progress),
+        Command::Show(args) => commands::show(&args, printer),
+        Command::Report(args) => commands::report(&args, printer),
+        Command::Sim(command) => commands::sim(&command, printer),
+        Command::Spec(command) => commands::spec(&command, printer),
+        Command::Completions { shell } => commands::completions(shell, printer),
+        Command::Man => commands::man(printer),
+    }
+}

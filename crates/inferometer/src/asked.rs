@@ -1,0 +1,205 @@
+//! From flags and files to a draft, and from a draft to a spec. No side effects but reading the files named.
+
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use spec::{Draft, Spec, SpecError};
+
+use crate::cli::{AnalysisArgs, RunArgs, SloArgs};
+use crate::failure::Failure;
+
+/// The spec of a run: the file, flags over it, defaults below both.
+pub fn spec(args: &RunArgs) -> Result<Spec> {
+    let base = match &args.file {
+        Some(path) => file(path)?,
+        None => Draft::default(),
+    };
+    let flags = flags(args).map_err(|errors| Failure::wrong_request(&errors))?;
+    flags.over(base).resolve().map_err(|errors| Failure::wrong_request(&errors).into())
+}
+
+/// The draft in a spec file; `-` is standard input.
+pub fn file(path: &Path) -> Result<Draft> {
+    let name = path.display().to_string();
+    let bytes = if name == "-" {
+        let mut bytes = Vec::new();
+        std::io::Read::read_to_end(&mut std::io::stdin().lock(), &mut bytes)
+            .context("standard input cannot be read")
+            .map_err(Failure::request)?;
+        bytes
+    } else {
+        std::fs::read(path)
+            .with_context(|| format!("cannot read the spec file {name}"))
+            .map_err(Failure::request)?
+    };
+    let text = String::from_utf8(bytes)
+        .with_context(|| format!("{name} is no text in UTF-8; a spec file is YAML or JSON"))
+        .map_err(Failure::request)?;
+    Draft::from_text(&name, &text).map_err(|errors| Failure::wrong_request(&errors).into())
+}
+
+/// What flags ask for. Every fault is told, each with the flag that it concerns.
+fn flags(args: &RunArgs) -> Result<Draft, Vec<SpecError>> {
+    let mut setter = Setter::default();
+    setter.text("TARGET", "target", args.target.as_deref());
+    setter.text("--model", "api.model", args.model.as_deref());
+    for (flag, key, value) in [
+        ("--concurrency", "load.concurrency", &args.load.concurrency),
+        ("--think", "load.think", &args.load.think),
+        ("--rate", "load.rate", &args.load.rate),
+        ("--burstiness", "load.burstiness", &args.load.burstiness),
+        ("--cap", "load.cap", &args.load.cap),
+        ("--ramp", "load.ramp", &args.load.ramp),
+        ("--warmup", "phases.warmup", &args.phases.warmup),
+        ("--drain", "phases.drain", &args.phases.drain),
+        ("--isl", "workload.isl", &args.workload.isl),
+        ("--osl", "workload.osl", &args.workload.osl),
+        ("--data", "workload.source", &args.workload.data),
+        ("--cache", "workload.cache", &args.workload.cache),
+        ("--tokenizer", "workload.tokenizer", &args.workload.tokenizer),
+        ("--seed", "seed", &args.workload.seed),
+        ("--attain", "attain", &args.slo.attain),
+        ("--api", "api.dialect", &args.api.api),
+        ("--path", "api.path", &args.api.path),
+        ("--temperature", "api.sampling.temperature", &args.api.temperature),
+        ("--top-p", "api.sampling.top_p", &args.api.top_p),
+        ("--top-k", "api.sampling.top_k", &args.api.top_k),
+        ("--max-field", "api.length.field", &args.api.max_field),
+        ("--force", "api.length.force", &args.api.force),
+        ("--health", "api.readiness.path", &args.api.health),
+        ("--wait", "api.readiness.wait", &args.api.wait),
+        ("--connect-timeout", "timeouts.connect", &args.timeouts.connect_timeout),
+        ("--first-token-timeout", "timeouts.first_token", &args.timeouts.first_token_timeout),
+        ("--idle-timeout", "timeouts.idle", &args.timeouts.idle_timeout),
+        ("--total-timeout", "timeouts.total", &args.timeouts.total_timeout),
+        ("--lanes", "client.lanes", &args.client.lanes),
+        ("--connections", "client.connections", &args.client.connections),
+    ] {
+        setter.text(flag, key, value.as_deref());
+    }
+    match (&args.phases.duration, &args.phases.requests) {
+        (Some(_), Some(_)) => {
+            setter
+                .errors
+                .push(SpecError::new("--duration and --requests name two ends of the measurement").hint(
+                "give one of them; --duration 30s measures for a time, --requests 500 a number of requests",
+            ))
+        }
+        (Some(time), None) => setter.text("--duration", "phases.measure", Some(time)),
+        (None, Some(n)) => setter.text("--requests", "phases.measure", Some(&format!("{n} requests"))),
+        (None, None) => {}
+    }
+    for (flag, key, given, value) in [
+        ("--no-stream", "api.stream", args.api.no_stream, "false"),
+        ("--no-usage", "api.ask_usage", args.api.no_usage, "false"),
+        ("--no-check", "api.readiness.check", args.api.no_check, "false"),
+        ("--insecure", "api.tls.insecure", args.api.insecure, "true"),
+        ("--no-kernel-stamps", "client.kernel_stamps", args.client.no_kernel_stamps, "false"),
+        ("--keep-text", "client.keep_text", args.record.keep_text, "true"),
+    ] {
+        setter.text(flag, key, given.then_some(value));
+    }
+    for (flag, key, path) in [("--cacert", "api.tls.cacert", &args.api.cacert)] {
+        setter.text(flag, key, path.as_ref().and_then(|p| p.to_str()));
+    }
+    match (&args.api.key_env, &args.api.key_file) {
+        (Some(_), Some(_)) => setter.errors.push(
+            SpecError::new("--key-env and --key-file name two places for one key").hint("give one of them"),
+        ),
+        (Some(name), None) => setter.text("--key-env", "api.key", Some(&format!("env:{name}"))),
+        (None, Some(path)) => setter.text("--key-file", "api.key", Some(&format!("file:{}", path.display()))),
+        (None, None) => {}
+    }
+    for header in &args.api.header {
+        setter.pair("--header", header, ':', "NAME: VALUE", "api.headers.");
+    }
+    for label in &args.record.label {
+        setter.pair("--label", label, '=', "KEY=VALUE", "labels.");
+    }
+    setter.extra_body(args.api.extra_body.as_deref());
+    setter.limits(&args.slo);
+    setter.analysis(&args.analysis);
+    setter.done()
+}
+
+/// The analysis and the limits of a recorded run under other flags.
+pub fn reanalysis(spec: &mut Spec, analysis: &AnalysisArgs, limits: Option<&SloArgs>) -> Result<()> {
+    let mut setter = Setter::default();
+    setter.analysis(analysis);
+    if let Some(limits) = limits {
+        setter.limits(limits);
+        setter.text("--attain", "attain", limits.attain.as_deref());
+    }
+    let draft = setter.done().map_err(|errors| Failure::wrong_request(&errors))?;
+    spec.analysis.percentile = draft.analysis.percentile.unwrap_or(spec.analysis.percentile);
+    spec.analysis.view = draft.analysis.view.or(spec.analysis.view);
+    if !(draft.slo.joint.is_empty() && draft.slo.marginal.is_empty()) {
+        spec.slo.joint = draft.slo.joint;
+        spec.slo.marginal = draft.slo.marginal;
+    }
+    if let Some(attain) = draft.slo.attain {
+        spec.slo.attain = attain.value();
+    }
+    Ok(())
+}
+
+/// Fills a draft and gathers what is wrong.
+#[derive(Default)]
+struct Setter {
+    draft: Draft,
+    errors: Vec<SpecError>,
+}
+
+impl Setter {
+    fn text(&mut self, flag: &str, key: &str, value: Option<&str>) {
+        let Some(value) = value else { return };
+        if let Err(error) = self.draft.set(key, value) {
+            self.errors.push(SpecError { message: format!("{flag}: {}", error.message), ..error });
+        }
+    }
+
+    fn pair(&mut self, flag: &str, text: &str, separator: char, form: &str, prefix: &str) {
+        match text.split_once(separator) {
+            Some((name, value)) if !name.trim().is_empty() => {
+                self.text(flag, &format!("{prefix}{}", name.trim()), Some(value.trim()));
+            }
+            // The text may hold a secret: it is not repeated.
+            _ => self.errors.push(
+                SpecError::new(format!(
+                    "{flag}: expected {form}, and there is no `{separator}` in what came"
+                ))
+                .hint(format!("{flag} '{form}'")),
+            ),
+        }
+    }
+
+    fn extra_body(&mut self, text: Option<&str>) {
+        let Some(text) = text else { return };
+        match serde_json::from_str(text) {
+            Ok(serde_json::Value::Object(map)) => self.draft.api.extra_body = map,
+            Ok(_) => self.errors.push(
+                SpecError::new("--extra-body: expected a JSON object")
+                    .hint(r#"--extra-body '{"chat_template_kwargs": {"enable_thinking": false}}'"#),
+            ),
+            Err(e) => self.errors.push(
+                SpecError::new(format!("--extra-body is no JSON: {e}"))
+                    .hint(r#"--extra-body '{"chat_template_kwargs": {"enable_thinking": false}}'"#),
+            ),
+        }
+    }
+
+    fn limits(&mut self, limits: &SloArgs) {
+        for limit in &limits.slo {
+            self.text("--slo", "slo", Some(limit));
+        }
+    }
+
+    fn analysis(&mut self, analysis: &AnalysisArgs) {
+        self.text("--percentile", "analysis.percentile", analysis.percentile.as_deref());
+        self.text("--view", "analysis.view", analysis.view.as_deref());
+    }
+
+    fn done(self) -> Result<Draft, Vec<SpecError>> {
+        if self.errors.is_empty() { Ok(self.draft) } else { Err(self.errors) }
+    }
+}

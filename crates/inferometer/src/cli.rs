@@ -1,0 +1,405 @@
+//! The command line: syntax only, no side effects.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// Measures what an LLM inference service can hold, and says whether to believe the number.
+#[derive(Debug, Parser)]
+#[command(
+    name = "inferometer",
+    version,
+    about,
+    max_term_width = 100,
+    after_help = "First try, nothing else needed:\n  inferometer run sim://llama-3.1-8b@h100 --rate 6 --isl 512 --osl 128 --duration 30s"
+)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+    /// How it is shown.
+    #[command(flatten)]
+    pub screen: Screen,
+}
+
+/// How things are shown.
+#[derive(Debug, Clone, Args)]
+pub struct Screen {
+    /// Colour on the terminal.
+    #[arg(long, global = true, value_enum, default_value_t = Color::Auto, help_heading = "Screen")]
+    pub color: Color,
+    /// Signs in ASCII (`ok FAIL ?` instead of `✓ ✕ ?`).
+    #[arg(long, global = true, help_heading = "Screen")]
+    pub ascii: bool,
+    /// Progress while running: `auto` draws on a terminal and prints a line every 10 s elsewhere.
+    #[arg(long, global = true, value_enum, default_value_t = Progress::Auto, help_heading = "Screen")]
+    pub progress: Progress,
+    /// Errors only.
+    #[arg(long, short, global = true, help_heading = "Screen")]
+    pub quiet: bool,
+}
+
+/// When to colour.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Color {
+    /// On a terminal, unless `NO_COLOR` or `TERM=dumb` says otherwise.
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
+}
+
+/// How progress is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Progress {
+    /// Bars on a terminal, plain lines elsewhere.
+    Auto,
+    /// Plain lines.
+    Plain,
+    /// None.
+    Off,
+}
+
+/// The verbs.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Measure one load point and say whether to believe it.
+    Run(Box<RunArgs>),
+    /// Analyse a run folder again, without running again.
+    Show(ShowArgs),
+    /// Write the self-contained HTML report of a run folder.
+    Report(ReportArgs),
+    /// The simulated engine.
+    #[command(subcommand)]
+    Sim(SimCommand),
+    /// Spec files.
+    #[command(subcommand)]
+    Spec(SpecCommand),
+    /// Shell completions, on stdout.
+    #[command(hide = true)]
+    Completions {
+        /// The shell.
+        shell: clap_complete::Shell,
+    },
+    /// Manual page, on stdout.
+    #[command(hide = true)]
+    Man,
+}
+
+/// `inferometer run`.
+#[derive(Debug, Args)]
+pub struct RunArgs {
+    /// Server: `http://HOST:PORT`, `https://…`, or `sim://MODEL@[Nx]ACCELERATOR`.
+    pub target: Option<String>,
+    /// Spec file (YAML or JSON); flags override it.
+    #[arg(long, short, value_name = "FILE")]
+    pub file: Option<PathBuf>,
+    /// Model name that is sent; not needed when the server offers one.
+    #[arg(long, short)]
+    pub model: Option<String>,
+    /// Load.
+    #[command(flatten)]
+    pub load: LoadArgs,
+    /// Phases.
+    #[command(flatten)]
+    pub phases: PhaseArgs,
+    /// Workload.
+    #[command(flatten)]
+    pub workload: WorkloadArgs,
+    /// Limits.
+    #[command(flatten)]
+    pub slo: SloArgs,
+    /// API.
+    #[command(flatten)]
+    pub api: ApiArgs,
+    /// Time limits.
+    #[command(flatten)]
+    pub timeouts: TimeoutArgs,
+    /// Client.
+    #[command(flatten)]
+    pub client: ClientArgs,
+    /// Analysis.
+    #[command(flatten)]
+    pub analysis: AnalysisArgs,
+    /// Record.
+    #[command(flatten)]
+    pub record: RecordArgs,
+}
+
+/// When requests leave.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Load")]
+pub struct LoadArgs {
+    /// Closed loop: this many users, each waits for its answer.
+    #[arg(long, short, value_name = "N")]
+    pub concurrency: Option<String>,
+    /// Closed loop: pause of a user between an answer and the next request.
+    #[arg(long, value_name = "TIME")]
+    pub think: Option<String>,
+    /// Open loop: arrivals per second on a timetable, whatever returns (`6`, `0.42`, `30/min`, `inf`).
+    #[arg(long, short, value_name = "RATE")]
+    pub rate: Option<String>,
+    /// Gamma shape of the gaps: 1 Poisson, below 1 bursty, `inf` constant.
+    #[arg(long, value_name = "SHAPE")]
+    pub burstiness: Option<String>,
+    /// Open loop with at most this many in flight; the wait at the cap is measured and named.
+    #[arg(long, value_name = "N")]
+    pub cap: Option<String>,
+    /// Grow linearly from this rate to `--rate`: `FROM:TIME`, for example `1/s:30s`.
+    #[arg(long, value_name = "FROM:TIME")]
+    pub ramp: Option<String>,
+}
+
+/// Warm-up, measurement, drain.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Phases")]
+pub struct PhaseArgs {
+    /// Measure for this long.
+    #[arg(long, short, value_name = "TIME")]
+    pub duration: Option<String>,
+    /// Measure this many requests.
+    #[arg(long, short = 'n', value_name = "N")]
+    pub requests: Option<String>,
+    /// Warm-up at the target load, not counted: a time, `N requests`, or `none`.
+    #[arg(long, value_name = "RULE")]
+    pub warmup: Option<String>,
+    /// Grace for open requests after the last send; then they are cut and counted as such.
+    #[arg(long, value_name = "TIME")]
+    pub drain: Option<String>,
+}
+
+/// What is in a request.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Workload")]
+pub struct WorkloadArgs {
+    /// Input tokens: `512`, `100..500`, `normal(512,64)`, `lognormal(512,300)`, `file:PATH`, `data`.
+    #[arg(long, value_name = "LENGTH")]
+    pub isl: Option<String>,
+    /// Output tokens asked for, in the same forms; `data`: as the data set has it.
+    #[arg(long, value_name = "LENGTH")]
+    pub osl: Option<String>,
+    /// Prompts from a file: `jsonl:PATH` or `sharegpt:PATH`.
+    #[arg(long, value_name = "KIND:PATH")]
+    pub data: Option<String>,
+    /// What prompts share: `unique`, `shared-prefix:TOKENS/GROUPS`, `repeat:N`.
+    #[arg(long, value_name = "PROTOCOL")]
+    pub cache: Option<String>,
+    /// Who counts tokens here: `auto`, `none`, an embedded vocabulary (`llama3`, `qwen2`, `o200k`, …), or the path
+    /// of a `tokenizer.json`.
+    #[arg(long, value_name = "WHICH")]
+    pub tokenizer: Option<String>,
+    /// Seed of the timetable, the lengths and the prompts.
+    #[arg(long, value_name = "N")]
+    pub seed: Option<String>,
+}
+
+/// Limits.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Limits")]
+pub struct SloArgs {
+    /// A limit: on each request (`ttft<=500ms`) or on a statistic (`p99(tpot)<=50ms`, `error_rate<=1%`). Repeatable.
+    #[arg(long, value_name = "LIMIT")]
+    pub slo: Vec<String>,
+    /// Share of requests that must meet all limits on requests.
+    #[arg(long, value_name = "SHARE")]
+    pub attain: Option<String>,
+}
+
+/// How the server is spoken to.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "API")]
+pub struct ApiArgs {
+    /// Protocol: `chat` or `completions`.
+    #[arg(long, value_name = "DIALECT")]
+    pub api: Option<String>,
+    /// Ask for whole answers instead of streams.
+    #[arg(long)]
+    pub no_stream: bool,
+    /// Path instead of the protocol's own.
+    #[arg(long, value_name = "PATH")]
+    pub path: Option<String>,
+    /// Extra header, `NAME: VALUE`. Repeatable.
+    #[arg(long, short = 'H', value_name = "HEADER")]
+    pub header: Vec<String>,
+    /// Read the API key from this environment variable.
+    #[arg(long, value_name = "VARIABLE")]
+    pub key_env: Option<String>,
+    /// Read the API key from the first line of this file.
+    #[arg(long, value_name = "FILE")]
+    pub key_file: Option<PathBuf>,
+    /// JSON object merged over the request body.
+    #[arg(long, value_name = "JSON")]
+    pub extra_body: Option<String>,
+    /// Sampling temperature.
+    #[arg(long)]
+    pub temperature: Option<String>,
+    /// Nucleus sampling.
+    #[arg(long)]
+    pub top_p: Option<String>,
+    /// Top-k sampling.
+    #[arg(long)]
+    pub top_k: Option<String>,
+    /// Field that carries the output limit: `max_tokens`, `max_completion_tokens`, `both`.
+    #[arg(long, value_name = "FIELD")]
+    pub max_field: Option<String>,
+    /// How an exact output length is forced: `auto`, `ignore_eos`, `min_tokens`, `none`.
+    #[arg(long, value_name = "HOW")]
+    pub force: Option<String>,
+    /// Do not ask for `stream_options.include_usage`.
+    #[arg(long)]
+    pub no_usage: bool,
+    /// Skip the check that the server answers.
+    #[arg(long)]
+    pub no_check: bool,
+    /// Path of the readiness check.
+    #[arg(long, value_name = "PATH")]
+    pub health: Option<String>,
+    /// How long to wait for the server to become ready.
+    #[arg(long, value_name = "TIME")]
+    pub wait: Option<String>,
+    /// Accept any TLS certificate.
+    #[arg(long)]
+    pub insecure: bool,
+    /// Additional TLS roots, PEM.
+    #[arg(long, value_name = "FILE")]
+    pub cacert: Option<PathBuf>,
+}
+
+/// Time limits; each can be `off`.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Time limits (each can be `off`)")]
+pub struct TimeoutArgs {
+    /// Until the connection stands, TLS included.
+    #[arg(long, value_name = "TIME")]
+    pub connect_timeout: Option<String>,
+    /// From the first byte written to the first output.
+    #[arg(long, value_name = "TIME")]
+    pub first_token_timeout: Option<String>,
+    /// Without any byte, once the answer has begun.
+    #[arg(long, value_name = "TIME")]
+    pub idle_timeout: Option<String>,
+    /// From the first byte written to the end.
+    #[arg(long, value_name = "TIME")]
+    pub total_timeout: Option<String>,
+}
+
+/// The measuring side.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Client")]
+pub struct ClientArgs {
+    /// Sending threads.
+    #[arg(long, value_name = "N")]
+    pub lanes: Option<String>,
+    /// `keepalive`, `fresh`, or `prewarmed:N`.
+    #[arg(long, value_name = "POLICY")]
+    pub connections: Option<String>,
+    /// Receive times from this program instead of the kernel.
+    #[arg(long)]
+    pub no_kernel_stamps: bool,
+}
+
+/// How numbers are computed.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Analysis")]
+pub struct AnalysisArgs {
+    /// Percentile rule: `linear`, `nearest-rank`, `loadgen`.
+    #[arg(long, value_name = "RULE")]
+    pub percentile: Option<String>,
+    /// Latencies from the intended send (`user`) or from the first byte written (`server`).
+    #[arg(long, value_name = "VIEW")]
+    pub view: Option<String>,
+}
+
+/// What is kept.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Record")]
+pub struct RecordArgs {
+    /// Folder that run folders are made in.
+    #[arg(long, value_name = "DIR", default_value = "runs")]
+    pub out: PathBuf,
+    /// A label, `KEY=VALUE`: `engine=vllm-0.33`, `gpus=8xH100`, `precision=fp8`. Repeatable.
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub label: Vec<String>,
+    /// Keep prompts and answers in the journal.
+    #[arg(long)]
+    pub keep_text: bool,
+    /// Also write the HTML report when done.
+    #[arg(long)]
+    pub html: bool,
+    /// Print `run.json` on stdout.
+    #[arg(long)]
+    pub json: bool,
+    /// Print the spec with every default and stop.
+    #[arg(long)]
+    pub dry_run: bool,
+}
+
+/// `inferometer show`.
+#[derive(Debug, Args)]
+pub struct ShowArgs {
+    /// Run folder.
+    pub dir: PathBuf,
+    /// Analysis.
+    #[command(flatten)]
+    pub analysis: AnalysisArgs,
+    /// Limits instead of the run's own.
+    #[command(flatten)]
+    pub slo: SloArgs,
+    /// Print the machine output on stdout.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `inferometer report`.
+#[derive(Debug, Args)]
+pub struct ReportArgs {
+    /// Run folder.
+    pub dir: PathBuf,
+    /// Analysis.
+    #[command(flatten)]
+    pub analysis: AnalysisArgs,
+    /// File instead of `report.html` in the run folder; `-` for stdout.
+    #[arg(long, short, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+}
+
+/// `inferometer sim …`.
+#[derive(Debug, Subcommand)]
+pub enum SimCommand {
+    /// Serve the simulated engine over HTTP until Ctrl-C.
+    Serve(SimServeArgs),
+    /// List models, accelerators, options and faults.
+    List,
+}
+
+/// `inferometer sim serve`.
+#[derive(Debug, Args)]
+pub struct SimServeArgs {
+    /// `sim://MODEL@[Nx]ACCELERATOR[?key=value&…]`, `sim://fixed?ttft=100ms&tpot=10ms`, `sim://fifo?service=100ms`.
+    pub engine: String,
+    /// Port; 0 takes a free one.
+    #[arg(long, short, default_value_t = 8000)]
+    pub port: u16,
+    /// Address.
+    #[arg(long, default_value = "127.0.0.1")]
+    pub host: String,
+    /// Log of the truth: one JSON line per request, with the moments of each write.
+    #[arg(long, value_name = "FILE")]
+    pub truth: Option<PathBuf>,
+    /// End when standard input closes.
+    #[arg(long, hide = true)]
+    pub until_stdin_closes: bool,
+}
+
+/// `inferometer spec …`.
+#[derive(Debug, Subcommand)]
+pub enum SpecCommand {
+    /// Print the JSON Schema of spec files.
+    Schema,
+    /// Check a spec file and print it with every default.
+    Check {
+        /// Spec file; `-` for stdin.
+        file: PathBuf,
+    },
+}

@@ -1,0 +1,197 @@
+//! One verb, one function: from its arguments to the exit code.
+
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use clap::CommandFactory;
+use decide::RunReport;
+use record::{Run, RunFolder};
+
+use crate::asked;
+use crate::cli::{Cli, Progress, ReportArgs, RunArgs, ShowArgs, SimCommand, SimServeArgs, SpecCommand};
+use crate::failure::Failure;
+use crate::printer::Printer;
+use crate::run;
+
+/// Measures one load point.
+pub fn run(args: &RunArgs, printer: &Printer, progress: Progress) -> Result<u8> {
+    let spec = asked::spec(args)?;
+    if args.record.dry_run {
+        printer.data(&serde_json::to_string_pretty(&spec.redacted())?)?;
+        return Ok(0);
+    }
+    let measured = run::measure(spec, &args.record.out, printer, progress)?;
+    let report = RunReport::build(&measured.run, &measured.run.header.spec.analysis);
+    let json = report.to_json();
+    let folder = &measured.folder;
+    // A full disk must not take the answer away: it is told, and the answer is shown all the same.
+    for written in [
+        folder.write_run_json(&json),
+        record::tables::write_requests(&folder.requests_parquet(), &measured.run),
+        record::tables::write_telemetry(&folder.telemetry_parquet(), &measured.run),
+    ] {
+        if let Err(error) = written {
+            printer.warn(&format!("{error}"));
+        }
+    }
+    if args.record.html {
+        folder
+            .write_report(&page(&measured.run, &report, folder.path()))
+            .unwrap_or_else(|e| printer.warn(&e.to_string()));
+    }
+    printer.say(&present::terminal::run(&printer.style, &report));
+    let path = folder.path().display();
+    printer.say(&format!("\n{path}     report:  inferometer report {path}"));
+    if args.record.json {
+        printer.data(&serde_json::to_string_pretty(&json)?)?;
+    }
+    Ok(report.verdict.exit_code)
+}
+
+/// Analyses a run folder again.
+pub fn show(args: &ShowArgs, printer: &Printer) -> Result<u8> {
+    let mut run = recorded(&args.dir)?;
+    asked::reanalysis(&mut run.header.spec, &args.analysis, Some(&args.slo))?;
+    let report = RunReport::build(&run, &run.header.spec.analysis);
+    if args.json {
+        printer.data(&serde_json::to_string_pretty(&report.to_json())?)?;
+    } else {
+        printer.say(&present::terminal::run(&printer.style, &report));
+    }
+    Ok(report.verdict.exit_code)
+}
+
+/// Writes the HTML report of a run folder.
+pub fn report(args: &ReportArgs, printer: &Printer) -> Result<u8> {
+    let mut run = recorded(&args.dir)?;
+    asked::reanalysis(&mut run.header.spec, &args.analysis, None)?;
+    let report = RunReport::build(&run, &run.header.spec.analysis);
+    let html = page(&run, &report, &args.dir);
+    match &args.out {
+        None => {
+            let folder = RunFolder::open(&args.dir).map_err(Failure::request)?;
+            folder.write_report(&html).map_err(Failure::request)?;
+            printer.data(&folder.report().display().to_string())?;
+        }
+        Some(path) if path.as_os_str() == "-" => printer.data(&html)?,
+        Some(path) => {
+            std::fs::write(path, html)
+                .with_context(|| format!("cannot write {}", path.display()))
+                .map_err(Failure::request)?;
+            printer.data(&path.display().to_string())?;
+        }
+    }
+    Ok(0)
+}
+
+fn recorded(folder: &Path) -> Result<Run> {
+    let folder = RunFolder::open(folder).map_err(Failure::request)?;
+    record::read(&folder.journal()).map_err(|e| Failure::request(e).into())
+}
+
+fn page(run: &Run, report: &RunReport, folder: &Path) -> String {
+    let command = format!("inferometer run -f {}/run.json", folder.display());
+    present::html::run(report, &measure::pictures(run, &report.measures), &command)
+}
+
+/// The simulated engine.
+pub fn sim(command: &SimCommand, printer: &Printer) -> Result<u8> {
+    match command {
+        SimCommand::Serve(args) => serve(args, printer),
+        SimCommand::List => {
+            printer.data(&catalogue())?;
+            Ok(0)
+        }
+    }
+}
+
+fn serve(args: &SimServeArgs, printer: &Printer) -> Result<u8> {
+    let target = match args.engine.parse::<spec::Target>().map_err(Failure::request)? {
+        spec::Target::Sim(target) => target,
+        spec::Target::Http(url) => {
+            return Err(Failure::request(anyhow::anyhow!(
+                "`{url}` is a server; the simulated engine is named sim://MODEL@ACCELERATOR\n\
+                 hint: inferometer sim serve sim://llama-3.1-8b@h100"
+            ))
+            .into());
+        }
+    };
+    let config = sim::SimConfig::from_target(&target).map_err(Failure::request)?;
+    let truth = args.truth.as_ref().map(|path| truth_log(path)).transpose()?;
+    let stop = crate::signal::stop_flag()?;
+    if args.until_stdin_closes {
+        let stop = std::sync::Arc::clone(&stop);
+        std::thread::spawn(move || {
+            // Whoever started this engine holds the other end; when it is gone, so are we.
+            let _ = std::io::copy(&mut std::io::stdin().lock(), &mut std::io::sink());
+            stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        });
+    }
+    let listener = std::net::TcpListener::bind((args.host.as_str(), args.port))
+        .with_context(|| format!("cannot listen on {}:{}; --port 0 takes a free one", args.host, args.port))
+        .map_err(Failure::request)?;
+    let address = listener.local_addr()?;
+    printer.data(
+        &serde_json::json!({ "listening": format!("http://{address}"), "engine": target.to_string() })
+            .to_string(),
+    )?;
+    sim::serve(config, listener, truth, stop).map_err(Failure::request)?;
+    Ok(0)
+}
+
+fn truth_log(path: &Path) -> Result<sim::TruthSink> {
+    let file = std::fs::File::create(path)
+        .with_context(|| format!("cannot write the log of the truth to {}", path.display()))
+        .map_err(Failure::request)?;
+    Ok(Box::new(file))
+}
+
+/// Models, accelerators and where their figures come from.
+fn catalogue() -> String {
+    let mut text = String::from("models (sim://MODEL@[Nx]ACCELERATOR)\n");
+    for model in sim::models::MODELS {
+        text.push_str(&format!(
+            "  {:<18} {:>7} B, {} tokens of context; {}\n",
+            model.name, model.params_b, model.context, model.source
+        ));
+    }
+    text.push_str("\naccelerators\n");
+    for a in sim::hardware::ACCELERATORS {
+        text.push_str(&format!(
+            "  {:<18} {:>7} TFLOPS bf16, {} GB at {} GB/s; {}\n",
+            a.name, a.bf16_tflops, a.memory_gb, a.memory_gb_s, a.source
+        ));
+    }
+    text.push_str("\nengines of known timing\n  fixed              sim://fixed?ttft=100ms&tpot=10ms\n  fifo               sim://fifo?service=100ms\n");
+    text.push_str("\nOptions and faults: docs/sim.md");
+    text
+}
+
+/// Spec files.
+pub fn spec(command: &SpecCommand, printer: &Printer) -> Result<u8> {
+    match command {
+        SpecCommand::Schema => printer.data(&serde_json::to_string_pretty(&spec::schema())?)?,
+        SpecCommand::Check { file } => {
+            let spec = asked::file(file)?.resolve().map_err(|errors| Failure::wrong_request(&errors))?;
+            run::check(&spec)?;
+            printer.data(&serde_json::to_string_pretty(&spec.redacted())?)?;
+        }
+    }
+    Ok(0)
+}
+
+/// Completions for a shell.
+pub fn completions(shell: clap_complete::Shell, printer: &Printer) -> Result<u8> {
+    let mut text = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), "inferometer", &mut text);
+    printer.data(&String::from_utf8_lossy(&text))?;
+    Ok(0)
+}
+
+/// The manual page.
+pub fn man(printer: &Printer) -> Result<u8> {
+    let mut text = Vec::new();
+    clap_mangen::Man::new(Cli::command()).render(&mut text)?;
+    printer.data(&String::from_utf8_lossy(&text))?;
+    Ok(0)
+}

@@ -1,0 +1,49 @@
+//! Why the program ends without a report, with the exit code that says so.
+
+use std::fmt;
+
+use spec::SpecError;
+
+/// An end without a report.
+#[derive(Debug)]
+pub struct Failure {
+    /// The process's exit code.
+    pub code: u8,
+    message: String,
+}
+
+/// Exit code: the request was wrong.
+pub const WRONG_REQUEST: u8 = 2;
+/// Exit code: the target could not be measured at all.
+pub const NO_TARGET: u8 = 4;
+
+impl Failure {
+    /// The request was wrong, by these faults.
+    pub fn wrong_request(errors: &[SpecError]) -> Self {
+        let texts: Vec<String> = errors.iter().map(SpecError::to_string).collect();
+        Self { code: WRONG_REQUEST, message: texts.join("\n\n") }
+    }
+
+    /// The request was wrong.
+    pub fn request(error: impl Into<anyhow::Error>) -> Self {
+        Self { code: WRONG_REQUEST, message: format!("{:#}", error.into()) }
+    }
+
+    /// The target could not be measured at all.
+    pub fn target(error: impl Into<anyhow::Error>) -> Self {
+        Self { code: NO_TARGET, message: format!("{:#}", error.into()) }
+    }
+
+    /// The exit code that an error stands for: that of the failure in it, else "the request was wrong".
+    pub fn code_of(error: &anyhow::Error) -> u8 {
+        error.downcast_ref::<Failure>().map_or(WRONG_REQUEST, |failure| failure.code)
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Failure {}

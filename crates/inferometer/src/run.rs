@@ -1,0 +1,184 @@
+//! One measurement, from a spec to its records: engine, session, plan, prompts, lanes, journal.
+
+mod journal;
+mod progress;
+mod prompts;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use corpus::Corpus;
+use plan::{Lists, Plan};
+use record::{Environment, Run, RunFolder, Scrubber};
+use spec::{KeySource, Lengths, Load, Nanos, Spec, Target};
+use wire::{Drive, Live, Secret, Session, SessionError};
+
+use crate::cli::Progress;
+use crate::embedded::Embedded;
+use crate::failure::Failure;
+use crate::printer::Printer;
+
+/// A measurement that was made.
+pub struct Measured {
+    /// Where it lies.
+    pub folder: RunFolder,
+    /// What was recorded, as read back from the journal: the report is made from nothing else.
+    pub run: Run,
+}
+
+/// Whether a spec can be run, as far as that shows without its server: engine, files, plan.
+pub fn check(spec: &Spec) -> Result<()> {
+    if let Target::Sim(target) = &spec.target {
+        sim::SimConfig::from_target(target).map_err(Failure::request)?;
+    }
+    Plan::with_lists(spec, lists(spec)?).map_err(Failure::request)?;
+    Ok(())
+}
+
+/// Measures one load point.
+pub fn measure(mut spec: Spec, runs: &Path, printer: &Printer, progress: Progress) -> Result<Measured> {
+    let stop = crate::signal::stop_flag()?;
+    check(&spec)?;
+    let key = key(&spec)?;
+    let plan = Plan::with_lists(&spec, lists(&spec)?).map_err(Failure::request)?;
+    // The folder first: a place that cannot be written is known before the server is troubled.
+    std::fs::create_dir_all(runs)
+        .with_context(|| format!("cannot create the folder {}", runs.display()))
+        .map_err(Failure::request)?;
+
+    let engine = match &spec.target {
+        Target::Sim(target) => Some(Embedded::start(target, None)?),
+        Target::Http(_) => None,
+    };
+    let session = Session::open(&spec, engine.as_ref().map(Embedded::url), key.clone().map(Secret::new))
+        .map_err(session_failure)?;
+    spec.api.model = Some(session.model.clone());
+    let corpus = Corpus::open(&spec.workload, Some(&session.model), spec.seed).map_err(Failure::request)?;
+
+    let folder = RunFolder::create(runs, wall_ns(), &folder_name(&spec)).map_err(Failure::request)?;
+    let scrubber = Scrubber::new(secrets(&spec, key.as_deref()));
+    let header = record::Header {
+        schema_version: record::SCHEMA_VERSION,
+        spec: spec.redacted(),
+        environment: environment(&spec, &session, &plan, &corpus),
+    };
+
+    let live = Arc::new(Live::new());
+    let journal = journal::Journal::start(
+        &folder,
+        header,
+        &corpus,
+        spec.client.keep_text,
+        scrubber.clone(),
+        Arc::clone(&stop),
+    )?;
+    let screen = progress::start(&spec, &plan, Arc::clone(&live), printer, progress);
+    let target_cpu = engine.as_ref().map(|engine| {
+        let pid = engine.pid();
+        Box::new(move || clock::cpu::of_process(pid)) as Box<dyn Fn() -> Option<Nanos> + Send>
+    });
+    let drive = Drive {
+        run_id: run_id(&folder),
+        source: Box::new(prompts::Prompts::new(corpus, &spec, &session, folder.clone(), scrubber)),
+        stop: Arc::clone(&stop),
+        sink: journal.sink(),
+        live,
+        target_cpu,
+    };
+    let driven = wire::drive(&session, &spec, &plan, drive);
+    screen.end();
+    let footer = driven.map_err(Failure::request)?;
+    let run = journal.finish(footer, printer)?;
+    Ok(Measured { folder, run })
+}
+
+fn session_failure(error: SessionError) -> Failure {
+    match error {
+        SessionError::Header { .. } | SessionError::WhichModel { .. } | SessionError::Tls(_) => {
+            Failure::request(error)
+        }
+        error => Failure::target(error),
+    }
+}
+
+/// The numbers of length files.
+fn lists(spec: &Spec) -> Result<Lists> {
+    let read = |lengths: &Lengths| match lengths {
+        Lengths::File(path) => {
+            let text = std::fs::read_to_string(path)
+                .with_context(|| format!("cannot read the lengths in {}", path.display()))
+                .map_err(Failure::request)?;
+            let list = Lengths::parse_list(&text)
+                .with_context(|| path.display().to_string())
+                .map_err(Failure::request)?;
+            Ok::<_, anyhow::Error>(Some(list))
+        }
+        _ => Ok(None),
+    };
+    Ok(Lists { isl: read(&spec.workload.isl)?, osl: read(&spec.workload.osl)? })
+}
+
+/// The API key, from where the spec says.
+fn key(spec: &Spec) -> Result<Option<String>> {
+    let key = match &spec.api.key {
+        None => return Ok(None),
+        Some(KeySource::Env(name)) => std::env::var(name)
+            .map_err(|_| {
+                anyhow::anyhow!("the environment variable {name} that should hold the API key is not set")
+            })
+            .map_err(Failure::request)?,
+        Some(KeySource::File(path)) => std::fs::read_to_string(path)
+            .with_context(|| format!("cannot read the API key in {}", path.display()))
+            .map_err(Failure::request)?
+            .lines()
+            .next()
+            .unwrap_or_default()
+            .to_owned(),
+    };
+    if key.trim().is_empty() {
+        return Err(Failure::request(anyhow::anyhow!("the API key is empty")).into());
+    }
+    Ok(Some(key.trim().to_owned()))
+}
+
+/// Everything that must stand in no artefact.
+fn secrets(spec: &Spec, key: Option<&str>) -> Vec<String> {
+    let headers = spec.api.headers.iter().filter(|(name, _)| spec::secret::secret_header(name));
+    headers.map(|(_, value)| value.clone()).chain(key.map(str::to_owned)).collect()
+}
+
+fn environment(spec: &Spec, session: &Session, plan: &Plan, corpus: &Corpus) -> Environment {
+    let mut environment = Environment {
+        tool_version: env!("CARGO_PKG_VERSION").to_owned(),
+        client: record::client::facts(),
+        server: session.server.clone(),
+        addresses: session.addresses(),
+        kernel_stamps: session.kernel_stamps() && spec.client.kernel_stamps,
+        negotiated: session.negotiated.clone(),
+        tokenizer: corpus
+            .tokenizer()
+            .map_or("none: the server counts".to_owned(), |t| t.describe().to_owned()),
+        workload_hash: format!("{:016x}-{}", plan.fingerprint(), corpus.fingerprint()),
+        ..Environment::default()
+    };
+    environment.note_unknown(&spec.labels);
+    environment
+}
+
+/// `llama-3.1-8b-r6` or `…-c16`: model and load.
+fn folder_name(spec: &Spec) -> String {
+    let model = spec.api.model.as_deref().unwrap_or("model");
+    match &spec.load {
+        Load::Closed(closed) => format!("{model}-c{}", closed.concurrency),
+        Load::Open(open) => format!("{model}-r{}", open.rate),
+    }
+}
+
+fn run_id(folder: &RunFolder) -> String {
+    folder.path().file_name().map_or_else(|| "run".to_owned(), |name| name.to_string_lossy().into_owned())
+}
+
+fn wall_ns() -> u64 {
+    u64::try_from(clock::wall_now_ns()).unwrap_or_default()
+}

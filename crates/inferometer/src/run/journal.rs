@@ -1,0 +1,156 @@
+//! From what the lanes give off to the journal on the disk, and back as the run that reports are made from.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
+
+use anyhow::{Result, anyhow};
+use corpus::{Corpus, Tokenizer};
+use record::{Entry, Footer, Header, RecordError, Recorder, Run, RunFolder, Scrubber, Stopped};
+use wire::Output;
+
+use crate::failure::Failure;
+use crate::printer::Printer;
+
+/// The way of a run's records to the disk.
+pub struct Journal {
+    sink: Sender<Output>,
+    relay: JoinHandle<Relayed>,
+    folder: RunFolder,
+    tokenizer: Option<Tokenizer>,
+}
+
+/// What the relay holds when every lane has let go of its sender.
+struct Relayed {
+    recorder: Option<Recorder>,
+    error: Option<RecordError>,
+    answers: Vec<(u64, String)>,
+}
+
+impl Journal {
+    /// Starts the relay. The journal itself is made when the run's origin is known, just before it.
+    pub fn start(
+        folder: &RunFolder,
+        header: Header,
+        corpus: &Corpus,
+        keep_text: bool,
+        scrubber: Scrubber,
+        stop: Arc<AtomicBool>,
+    ) -> Result<Self> {
+        let (sink, outputs) = channel();
+        let tokenizer = corpus.tokenizer().cloned();
+        let place = folder.clone();
+        let relay = Relay {
+            folder: folder.clone(),
+            header,
+            scrubber,
+            stop,
+            keep_text,
+            keep_answers: tokenizer.is_some(),
+        };
+        let relay =
+            std::thread::Builder::new().name("relay".to_owned()).spawn(move || relay.run(&outputs))?;
+        Ok(Self { sink, relay, folder: place, tokenizer })
+    }
+
+    /// Where lanes send to.
+    pub fn sink(&self) -> Sender<Output> {
+        self.sink.clone()
+    }
+
+    /// Counts the answers' tokens, closes the journal and reads it back. A journal that could not be written to its end
+    /// is read as far as it goes.
+    pub fn finish(self, mut footer: Footer, printer: &Printer) -> Result<Run> {
+        drop(self.sink);
+        let relayed = self.relay.join().map_err(|_| anyhow!("the thread that feeds the journal failed"))?;
+        let Some(recorder) = relayed.recorder else {
+            let why = relayed.error.map_or_else(|| anyhow!("the run never began"), anyhow::Error::from);
+            return Err(Failure::request(why).into());
+        };
+        if recorder.failed() {
+            footer.stopped = Stopped::WriteError;
+        } else if let Some(tokenizer) = &self.tokenizer {
+            let entries = recorder.sender();
+            for (seq, answer) in &relayed.answers {
+                if let Some(tokens) = tokenizer.count(answer) {
+                    // The recorder outlives this loop; if its disk is full, counts are the least of it.
+                    let _ = entries.send(Entry::Retokenised { seq: *seq, tokens });
+                }
+            }
+        }
+        let written = recorder.finish(footer);
+        if let Some(error) = written.error {
+            printer.warn(&format!("the journal could not be written to its end: {error}"));
+        }
+        record::read(&self.folder.journal()).map_err(|e| Failure::request(e).into())
+    }
+}
+
+/// The thread between lanes and journal.
+struct Relay {
+    folder: RunFolder,
+    header: Header,
+    scrubber: Scrubber,
+    stop: Arc<AtomicBool>,
+    keep_text: bool,
+    keep_answers: bool,
+}
+
+impl Relay {
+    fn run(self, outputs: &Receiver<Output>) -> Relayed {
+        let mut relayed = Relayed { recorder: None, error: None, answers: Vec::new() };
+        let mut entries: Option<Sender<Entry>> = None;
+        while let Ok(output) = outputs.recv() {
+            match output {
+                Output::Began { monotonic_origin_ns, wall_origin_ns } => {
+                    match self.recorder(monotonic_origin_ns, wall_origin_ns) {
+                        Ok(recorder) => {
+                            entries = Some(recorder.sender());
+                            relayed.recorder = Some(recorder);
+                        }
+                        Err(error) => {
+                            self.stop.store(true, Ordering::Relaxed);
+                            relayed.error = Some(error);
+                        }
+                    }
+                }
+                Output::Heard { request, text } => {
+                    if let Some(text) = text {
+                        if self.keep_text {
+                            send(
+                                entries.as_ref(),
+                                Entry::Text { seq: request.seq, prompt: None, answer: Some(text.clone()) },
+                            );
+                        }
+                        if self.keep_answers && request.state.is_ok() {
+                            relayed.answers.push((request.seq, text));
+                        }
+                    }
+                    send(entries.as_ref(), Entry::Request(request));
+                }
+                Output::Sample(entry) => send(entries.as_ref(), entry),
+            }
+            // A disk that is full ends the run cleanly, with what was written.
+            if relayed.recorder.as_ref().is_some_and(Recorder::failed) {
+                self.stop.store(true, Ordering::Relaxed);
+            }
+        }
+        relayed
+    }
+
+    fn recorder(&self, monotonic_origin_ns: u64, wall_origin_ns: i64) -> Result<Recorder, RecordError> {
+        let mut header = self.header.clone();
+        header.environment.monotonic_origin_ns = monotonic_origin_ns;
+        header.environment.started =
+            record::folder::rfc3339(u64::try_from(wall_origin_ns).unwrap_or_default())?;
+        Recorder::spawn(&self.folder.journal(), &header, self.scrubber.clone())
+    }
+}
+
+/// The journal outlives every sender; one that failed has said so by its own flag.
+fn send(entries: Option<&Sender<Entry>>, entry: Entry) {
+    if let Some(entries) = entries {
+        let _ = entries.send(entry);
+    }
+}

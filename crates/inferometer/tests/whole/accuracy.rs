@@ -1,0 +1,113 @@
+//! The instrument against the engine's own log of the truth.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use crate::harness::{only_run, percentile, run};
+
+/// What the engine wrote down about one request, on the same CLOCK_MONOTONIC.
+struct Truth {
+    received_ns: f64,
+    writes_ns: Vec<f64>,
+}
+
+fn truth(path: &Path) -> BTreeMap<u64, Truth> {
+    let text = std::fs::read_to_string(path).expect("the engine's log");
+    text.lines()
+        .map(|line| serde_json::from_str::<serde_json::Value>(line).expect("a JSON line"))
+        .filter_map(|line| {
+            // Our ids end in the position in the plan; probes before the run have none.
+            let seq = line["request_id"].as_str()?.rsplit('-').next()?.parse().ok()?;
+            let writes_ns = line["writes"]
+                .as_array()?
+                .iter()
+                .filter(|w| w[1].as_u64().unwrap_or(0) > 0)
+                .map(|w| w[0].as_f64().expect("a moment"))
+                .collect();
+            Some((seq, Truth { received_ns: line["received_ns"].as_f64()?, writes_ns }))
+        })
+        .collect()
+}
+
+/// Per-request errors in nanoseconds: of TTFT, and of each gap between tokens.
+fn errors(folder: &Path, truth: &BTreeMap<u64, Truth>) -> (Vec<f64>, Vec<f64>) {
+    let journal = only_run(folder).join("journal.jsonl.zst");
+    let recorded = record::read(&journal).expect("the journal");
+    let (mut ttft, mut gaps) = (Vec::new(), Vec::new());
+    for request in recorded.requests.iter().filter(|r| r.state.is_ok() && r.phase == spec::Phase::Measure) {
+        let Some(engine) = truth.get(&request.seq) else {
+            panic!("the engine knows no request {}", request.seq)
+        };
+        assert!(request.chunks.iter().all(|c| c.kernel), "kernel stamps on all reads");
+        let write = request.write_begin.expect("sent").0 as f64;
+        let ours = request.chunks[0].arrival.0 as f64 - write;
+        ttft.push((ours - (engine.writes_ns[0] - engine.received_ns)).abs());
+        assert_eq!(request.chunks.len(), engine.writes_ns.len(), "request {}", request.seq);
+        for (pair, true_pair) in request.chunks.windows(2).zip(engine.writes_ns.windows(2)) {
+            let ours = pair[1].arrival.0 as f64 - pair[0].arrival.0 as f64;
+            gaps.push((ours - (true_pair[1] - true_pair[0])).abs());
+        }
+    }
+    (ttft, gaps)
+}
+
+/// Runs one load against the fixed engine and gives the p99 errors in milliseconds.
+fn p99_errors(args: &[&str]) -> (f64, f64) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let log = folder.path().join("truth.jsonl");
+    let sim = crate::harness::Sim::start("sim://fixed?ttft=100ms&tpot=10ms", Some(&log));
+    let runs = folder.path().join("runs");
+    let mut all = vec![sim.url.as_str(), "--isl", "64", "--osl", "32"];
+    all.extend_from_slice(args);
+    let ran = run(&runs, &all);
+    assert!([0, 3].contains(&ran.code), "{}", ran.stderr);
+    assert_eq!(ran.at("environment/kernel_stamps"), true, "{}", ran.json["environment"]);
+    let (mut ttft, mut gaps) = errors(&runs, &truth(&log));
+    (percentile(&mut ttft, 0.99) / 1e6, percentile(&mut gaps, 0.99) / 1e6)
+}
+
+#[test]
+fn thirty_two_streams_are_measured_to_a_millisecond_and_their_gaps_to_a_fifth_of_one() {
+    let (ttft, gap) = p99_errors(&["-c", "32", "-n", "640"]);
+    assert!(ttft <= 1.0, "p99 |TTFT − truth| = {ttft} ms");
+    assert!(gap <= 0.2, "p99 |gap − truth| = {gap} ms");
+}
+
+#[test]
+fn a_hundred_poisson_arrivals_a_second_are_measured_as_well() {
+    let (ttft, gap) = p99_errors(&["--rate", "100", "-n", "1000"]);
+    assert!(ttft <= 1.0, "p99 |TTFT − truth| = {ttft} ms");
+    assert!(gap <= 0.2, "p99 |gap − truth| = {gap} ms");
+}
+
+/// Definitions §7: one server with 0.5 s service, arrivals at 0.1·i s, cap 1.
+#[test]
+fn waiting_at_the_cap_is_never_omitted() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let ran = run(
+        folder.path(),
+        &[
+            "sim://fifo?service=500ms",
+            "--rate",
+            "10",
+            "--burstiness",
+            "inf",
+            "--cap",
+            "1",
+            "-n",
+            "8",
+            "--warmup",
+            "none",
+            "--isl",
+            "16",
+            "--osl",
+            "1",
+        ],
+    );
+    assert_eq!(ran.json["requests"]["ok"], 8, "{}", ran.stderr);
+    let ms = |path: &str| ran.number(path) / 1e6;
+    let user = (ms("metrics/e2e/mean/value"), ms("metrics/e2e/max"));
+    assert!((user.0 - 1900.0).abs() <= 20.0 && (user.1 - 3300.0).abs() <= 20.0, "user view {user:?}");
+    let server = ms("other_view/e2e/mean/value");
+    assert!((server - 500.0).abs() <= 20.0, "server view {server}");
+}

@@ -1,0 +1,286 @@
+//! What goes wrong, and what the report makes of it.
+
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::time::Duration;
+
+use crate::harness::{Sim, only_run, run};
+
+#[test]
+fn fast_failures_leave_the_median_alone_and_lower_the_attainment() {
+    let clean = tempfile::tempdir().expect("a folder");
+    let faulty = tempfile::tempdir().expect("a folder");
+    let common =
+        ["-c", "8", "-n", "200", "--isl", "32", "--osl", "8", "--warmup", "none", "--slo", "ttft<=1s"];
+    let at = |uri: &'static str| std::iter::once(uri).chain(common).collect::<Vec<_>>();
+    let good = run(clean.path(), &at("sim://fixed?ttft=50ms&tpot=2ms"));
+    let bad = run(faulty.path(), &at("sim://fixed?ttft=50ms&tpot=2ms&fault=status=503:after=5ms:every=10"));
+    assert_eq!(bad.json["requests"]["failed"], 20, "{}\n{}", bad.json["requests"], bad.stderr);
+    assert_eq!(bad.json["requests"]["failed_by_class"]["http_5xx"], 20);
+    bad.assert_books_balance();
+    let (p50, expected) = (bad.number("metrics/ttft/p50/value"), good.number("metrics/ttft/p50/value"));
+    assert!((p50 / expected - 1.0).abs() < 0.1, "p50 {p50} against {expected}");
+    assert!(bad.number("slo/joint/attainment/value") <= 0.9);
+    assert_eq!(bad.check("failures"), "fail");
+    // A percentile among the failed is larger than any value.
+    assert!(bad.at("metrics/ttft/p95/value").is_null(), "{}", bad.json["metrics"]["ttft"]);
+}
+
+#[test]
+fn a_run_that_fails_completely_exits_4_and_leaves_a_summary() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let ran = run(
+        folder.path(),
+        &[
+            "sim://fixed?fault=status=500",
+            "-c",
+            "4",
+            "-n",
+            "20",
+            "--isl",
+            "16",
+            "--osl",
+            "4",
+            "--warmup",
+            "none",
+        ],
+    );
+    assert_eq!(ran.code, 4, "{}", ran.stderr);
+    assert!(only_run(folder.path()).join("run.json").exists());
+    assert_eq!(ran.json["requests"]["failed"], 20);
+    assert!(ran.at("metrics/ttft/p50").is_null());
+    assert!(ran.at("throughput/requests_per_s").as_f64().is_none_or(|r| r == 0.0));
+}
+
+/// Each fault gives the right class, nothing hangs, nothing is lost.
+#[test]
+fn every_fault_has_its_class() {
+    for (fault, state, class) in [
+        ("status=429", "failed", "http_429"),
+        ("status=400", "failed", "http_4xx"),
+        ("status=500", "failed", "http_5xx"),
+        ("error-in-stream=2", "failed", "server_error"),
+        ("truncate=2", "failed", "truncated"),
+        ("reset=2", "failed", "truncated"),
+        ("empty", "failed", "empty"),
+        ("malformed=2", "failed", "protocol"),
+        ("html", "failed", "protocol"),
+        ("stall=2", "timed_out", "stalled"),
+    ] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let uri = format!("sim://fixed?ttft=5ms&tpot=1ms&fault={fault}:seq=3");
+        let ran = run(
+            folder.path(),
+            &[
+                &uri,
+                "-c",
+                "1",
+                "-n",
+                "6",
+                "--isl",
+                "16",
+                "--osl",
+                "6",
+                "--warmup",
+                "none",
+                "--idle-timeout",
+                "500ms",
+                "--no-check",
+            ],
+        );
+        assert_eq!(ran.json["requests"]["ok"], 5, "{fault}: {}\n{}", ran.json["requests"], ran.stderr);
+        assert_eq!(ran.json["requests"][state], 1, "{fault}: {}", ran.json["requests"]);
+        let by = if state == "failed" { "failed_by_class" } else { "timed_out_by_kind" };
+        assert_eq!(ran.json["requests"][by][class], 1, "{fault}: {}", ran.json["requests"]);
+        ran.assert_books_balance();
+    }
+}
+
+#[test]
+fn one_stalled_stream_of_three_ends_at_the_idle_limit() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let ran = run(
+        folder.path(),
+        &[
+            "sim://fixed?ttft=5ms&tpot=1ms&fault=stall=1:seq=2",
+            "-c",
+            "3",
+            "-n",
+            "3",
+            "--isl",
+            "16",
+            "--osl",
+            "8",
+            "--warmup",
+            "none",
+            "--idle-timeout",
+            "1s",
+            "--no-check",
+        ],
+    );
+    assert_eq!(ran.json["requests"]["ok"], 2, "{}\n{}", ran.json["requests"], ran.stderr);
+    assert_eq!(ran.json["requests"]["timed_out"], 1);
+    assert!(ran.number("window/duration_ns") < 5e9, "{}", ran.json["window"]);
+}
+
+#[test]
+fn a_server_that_rejects_optional_fields_is_asked_once_without() {
+    for (fault, word) in [("reject-stream-options", "stream_options"), ("reject-ignore-eos", "ignore_eos")] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let uri = format!("sim://fixed?ttft=2ms&tpot=1ms&fault={fault}");
+        let ran = run(folder.path(), &[&uri, "-c", "2", "-n", "10", "--isl", "16", "--osl", "4"]);
+        assert_eq!(ran.json["requests"]["ok"], 10, "{fault}: {}\n{}", ran.json["requests"], ran.stderr);
+        let told = ran.json["environment"]["negotiated"].to_string();
+        assert!(told.contains(word), "{told}");
+    }
+}
+
+#[test]
+fn odd_streams_are_told_apart_from_good_ones() {
+    for (options, check) in
+        [("buffered=on", "buffered"), ("fault=cumulative", "cumulative"), ("fault=echo", "echo")]
+    {
+        let folder = tempfile::tempdir().expect("a folder");
+        let uri = format!("sim://fixed?ttft=20ms&tpot=2ms&{options}");
+        let ran = run(
+            folder.path(),
+            &[&uri, "-c", "4", "-n", "40", "--isl", "64", "--osl", "16", "--warmup", "none"],
+        );
+        assert_eq!(ran.check(check), "fail", "{options}\n{}", ran.stderr);
+    }
+}
+
+#[test]
+fn an_early_stop_shows_in_the_output_lengths() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let ran = run(
+        folder.path(),
+        &[
+            "sim://fixed?ttft=5ms&tpot=1ms&fault=early-stop=0.5:every=5",
+            "-c",
+            "4",
+            "-n",
+            "50",
+            "--isl",
+            "16",
+            "--osl",
+            "16",
+            "--warmup",
+            "none",
+        ],
+    );
+    assert_eq!(ran.check("out_length"), "fail", "{}", ran.stderr);
+    assert_eq!(ran.json["requests"]["ok"], 50);
+}
+
+/// A server that accepts, reads and never answers a word: the limit on the first token ends it.
+#[test]
+fn a_silent_server_ends_at_the_first_token_limit() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("bound");
+    let url = format!("http://{}", listener.local_addr().expect("an address"));
+    std::thread::spawn(move || {
+        let mut held = Vec::new();
+        for mut stream in listener.incoming().flatten() {
+            let mut some = [0; 64];
+            let _ = stream.read(&mut some);
+            held.push(stream);
+        }
+    });
+    let folder = tempfile::tempdir().expect("a folder");
+    let ran = run(
+        folder.path(),
+        &[
+            &url,
+            "--model",
+            "m",
+            "--no-check",
+            "-c",
+            "2",
+            "-n",
+            "2",
+            "--first-token-timeout",
+            "400ms",
+            "--warmup",
+            "none",
+        ],
+    );
+    assert_eq!(ran.code, 4, "{}", ran.stderr);
+    assert_eq!(ran.json["requests"]["timed_out_by_kind"]["first_token"], 2, "{}", ran.json["requests"]);
+}
+
+/// Bytes that are no HTTP at all.
+#[test]
+fn garbage_is_a_protocol_failure() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("bound");
+    let url = format!("http://{}", listener.local_addr().expect("an address"));
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            let mut some = [0; 4096];
+            let _ = stream.read(&mut some);
+            let _ = stream.write_all(b"\x00\xffthis is no HTTP\r\n\r\n");
+        }
+    });
+    let folder = tempfile::tempdir().expect("a folder");
+    let ran =
+        run(folder.path(), &[&url, "--model", "m", "--no-check", "-c", "1", "-n", "3", "--warmup", "none"]);
+    assert_eq!(ran.code, 4, "{}", ran.stderr);
+    assert_eq!(ran.json["requests"]["failed_by_class"]["protocol"], 3, "{}", ran.json["requests"]);
+}
+
+#[test]
+fn a_key_stands_in_no_artefact() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let key = "sk-very-secret-0123456789";
+    let mut command = crate::harness::inferometer(&["run"]);
+    command
+        .args([
+            "sim://fixed?ttft=2ms&tpot=1ms",
+            "-c",
+            "1",
+            "-n",
+            "3",
+            "--key-env",
+            "MY_KEY",
+            "--html",
+            "--json",
+            "--out",
+        ])
+        .arg(folder.path())
+        .args(["-H", "X-Api-Key: sk-very-secret-0123456789"])
+        .env("MY_KEY", key);
+    let out = command.output().expect("starts");
+    let dir = only_run(folder.path());
+    for entry in std::fs::read_dir(&dir).expect("the run folder") {
+        let path = entry.expect("an entry").path();
+        let mut bytes = std::fs::read(&path).expect("readable");
+        if path.extension().is_some_and(|e| e == "zst") {
+            bytes = zstd::decode_all(&bytes[..]).expect("zstd");
+        }
+        assert!(!bytes.windows(key.len()).any(|w| w == key.as_bytes()), "{}", path.display());
+    }
+    for text in [out.stdout, out.stderr] {
+        assert!(!String::from_utf8_lossy(&text).contains(key));
+    }
+}
+
+/// A server that goes away in the middle: every request has a state, the run ends by itself.
+#[test]
+fn a_server_killed_in_the_middle_loses_nothing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut sim = Sim::start("sim://fixed?ttft=20ms&tpot=5ms", None);
+    let url = sim.url.clone();
+    let path = folder.path().to_owned();
+    let running = std::thread::spawn(move || {
+        run(
+            &path,
+            &[&url, "--rate", "50", "--duration", "3s", "--isl", "16", "--osl", "16", "--warmup", "none"],
+        )
+    });
+    std::thread::sleep(Duration::from_millis(1500));
+    sim.kill();
+    let ran = running.join().expect("ended");
+    ran.assert_books_balance();
+    assert!(ran.number("requests/ok") > 20.0, "{}", ran.json["requests"]);
+    assert!(ran.number("requests/failed") > 20.0, "{}", ran.json["requests"]);
+    assert_eq!(ran.check("failures"), "fail");
+}

@@ -1,0 +1,158 @@
+//! Starting the binary, engines, and reading what they leave.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
+
+use serde_json::Value;
+
+/// The binary under test.
+pub const BINARY: &str = env!("CARGO_BIN_EXE_inferometer");
+
+/// A command of the binary that writes its runs into `folder`.
+pub fn inferometer(args: &[&str]) -> Command {
+    let mut command = Command::new(BINARY);
+    command.args(args).env("NO_COLOR", "1").env_remove("INFEROMETER_API_KEY");
+    command
+}
+
+/// The output of `inferometer run ARGS --json --out FOLDER`.
+pub fn run(folder: &Path, args: &[&str]) -> Run {
+    let mut command = inferometer(&["run"]);
+    command.args(args).args(["--json", "--progress", "off", "--out"]).arg(folder);
+    Run::of(command.output().expect("the binary starts"))
+}
+
+/// What a run printed and how it ended.
+#[derive(Debug)]
+pub struct Run {
+    pub code: i32,
+    pub json: Value,
+    pub stderr: String,
+}
+
+impl Run {
+    pub fn of(output: Output) -> Self {
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        let json = serde_json::from_slice(&output.stdout).unwrap_or(Value::Null);
+        Self { code: output.status.code().unwrap_or(-1), json, stderr }
+    }
+
+    /// The number at a path such as `metrics/ttft/p50/value`.
+    pub fn number(&self, path: &str) -> f64 {
+        self.at(path)
+            .as_f64()
+            .unwrap_or_else(|| panic!("{path} is no number: {}\n{}", self.at(path), self.stderr))
+    }
+
+    pub fn at(&self, path: &str) -> &Value {
+        path.split('/').fold(&self.json, |value, key| &value[key])
+    }
+
+    /// The state of a trust check.
+    pub fn check(&self, id: &str) -> &str {
+        self.json["trust"]["checks"]
+            .as_array()
+            .and_then(|checks| checks.iter().find(|c| c["id"] == id))
+            .and_then(|c| c["state"].as_str())
+            .unwrap_or_else(|| panic!("no check {id}: {}\n{}", self.json["trust"], self.stderr))
+    }
+
+    /// The states add up to what was offered.
+    pub fn assert_books_balance(&self) {
+        let of = |state: &str| self.at(&format!("requests/{state}")).as_u64().expect("a count");
+        let sum = of("ok") + of("failed") + of("timed_out") + of("cancelled") + of("shed");
+        assert_eq!(of("offered"), sum, "{}", self.json["requests"]);
+    }
+}
+
+/// The only run folder below `folder`.
+pub fn only_run(folder: &Path) -> PathBuf {
+    let mut entries: Vec<PathBuf> = std::fs::read_dir(folder)
+        .expect("the folder of runs")
+        .map(|e| e.expect("an entry").path())
+        .filter(|p| p.is_dir())
+        .collect();
+    assert_eq!(entries.len(), 1, "{entries:?}");
+    entries.remove(0)
+}
+
+/// A simulated engine served by the binary.
+pub struct Sim {
+    child: Child,
+    pub url: String,
+}
+
+impl Sim {
+    pub fn start(uri: &str, truth: Option<&Path>) -> Self {
+        let mut command = inferometer(&["sim", "serve", uri, "--port", "0", "--until-stdin-closes"]);
+        if let Some(truth) = truth {
+            command.arg("--truth").arg(truth);
+        }
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the simulated engine starts");
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().expect("stdout")).read_line(&mut line).expect("a line");
+        let said: Value = serde_json::from_str(&line).unwrap_or_else(|e| panic!("{e}: {line}"));
+        Self { child, url: said["listening"].as_str().expect("an address").to_owned() }
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Kills it at once.
+    pub fn kill(&mut self) {
+        self.child.kill().expect("killed");
+        self.child.wait().expect("ended");
+    }
+}
+
+impl Drop for Sim {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Sends a signal.
+pub fn signal(pid: u32, signal: &str) {
+    let status =
+        Command::new("kill").arg(format!("-{signal}")).arg(pid.to_string()).status().expect("kill runs");
+    assert!(status.success());
+}
+
+/// A port that nothing listens on.
+pub fn closed_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("a free port").port()
+}
+
+/// Waits until `done` or panics after `limit`.
+pub fn wait_until(what: &str, limit: Duration, mut done: impl FnMut() -> bool) {
+    let step = Duration::from_millis(20);
+    let mut left = limit.as_millis() / step.as_millis();
+    while !done() {
+        assert!(left > 0, "{what}: not within {limit:?}");
+        left -= 1;
+        std::thread::sleep(step);
+    }
+}
+
+/// Writes a file below `folder`.
+pub fn file(folder: &Path, name: &str, text: &str) -> PathBuf {
+    let path = folder.join(name);
+    std::fs::File::create(&path).and_then(|mut f| f.write_all(text.as_bytes())).expect("written");
+    path
+}
+
+/// The percentile by nearest rank of unsorted values.
+pub fn percentile(values: &mut [f64], share: f64) -> f64 {
+    assert!(!values.is_empty());
+    values.sort_by(f64::total_cmp);
+    values[((values.len() as f64 * share).ceil() as usize).clamp(1, values.len()) - 1]
+}

@@ -1,0 +1,9 @@
+//! The whole: the real binary against the simulated engine and against a real one.
+
+mod accuracy;
+mod cli;
+mod engine;
+mod faults;
+mod harness;
+mod interrupt;
+mod journey;

@@ -1,0 +1,223 @@
+//! Charts: SVG stretched by the page, text at its own size, data in a 1000 × 1000 box.
+
+use maud::{Markup, html};
+
+use super::scale::{BOX, Nines, Scale};
+
+/// What lies on the vertical axis.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Vertical {
+    /// Values.
+    Values(Scale),
+    /// Shares on the scale of nines.
+    Nines(Nines),
+}
+
+impl Vertical {
+    fn y(&self, value: f64) -> f64 {
+        match self {
+            Vertical::Values(scale) => scale.y(value),
+            Vertical::Nines(nines) => nines.y(value),
+        }
+    }
+    fn ticks(&self) -> Vec<f64> {
+        match self {
+            Vertical::Values(scale) => scale.ticks(),
+            Vertical::Nines(nines) => nines.ticks(),
+        }
+    }
+}
+
+/// One chart: axes, marks, and a sentence for those who cannot see it.
+pub(super) struct Chart {
+    x: Scale,
+    y: Vertical,
+    height: u32,
+    sentence: String,
+    x_labels: Vec<(f64, String)>,
+    y_labels: Vec<(f64, String)>,
+    back: Vec<Markup>,
+    data: Vec<Markup>,
+    front: Vec<Markup>,
+}
+
+impl Chart {
+    /// An empty chart; `x_name` and `y_name` turn tick values into text.
+    pub(super) fn new(
+        sentence: String,
+        height: u32,
+        x: Scale,
+        y: Vertical,
+        x_name: impl Fn(f64) -> String,
+        y_name: impl Fn(f64) -> String,
+    ) -> Self {
+        Self {
+            x,
+            y,
+            height,
+            sentence,
+            x_labels: x.ticks().into_iter().map(|t| (t, x_name(t))).collect(),
+            y_labels: y.ticks().into_iter().map(|t| (t, y_name(t))).collect(),
+            back: Vec::new(),
+            data: Vec::new(),
+            front: Vec::new(),
+        }
+    }
+
+    /// No labels on the horizontal axis: the chart below has them.
+    pub(super) fn without_x_labels(mut self) -> Self {
+        for (_, label) in &mut self.x_labels {
+            label.clear();
+        }
+        self
+    }
+
+    fn at(&self, x: f64, y: f64) -> (f64, f64) {
+        (self.x.x(x), self.y.y(y))
+    }
+
+    fn path(&self, points: impl Iterator<Item = (f64, f64)>) -> String {
+        let mut d = String::new();
+        for (i, (x, y)) in points.enumerate() {
+            let (x, y) = self.at(x, y);
+            d.push_str(&format!("{}{x:.1} {y:.1}", if i == 0 { 'M' } else { 'L' }));
+        }
+        d
+    }
+
+    /// A line through points.
+    pub(super) fn line(&mut self, class: &str, points: impl Iterator<Item = (f64, f64)>) {
+        let d = self.path(points);
+        if !d.is_empty() {
+            self.data.push(html! { path class={ "ln " (class) } d=(d) {} });
+        }
+    }
+
+    /// Steps: each value holds from its x to the next.
+    pub(super) fn steps(&mut self, class: &str, points: &[(f64, f64)], end: f64, filled: bool) {
+        let Some(first) = points.first() else { return };
+        let mut corners = vec![*first];
+        for pair in points.windows(2) {
+            corners.push((pair[1].0, pair[0].1));
+            corners.push(pair[1]);
+        }
+        if let Some(last) = points.last() {
+            corners.push((end, last.1));
+        }
+        if filled {
+            let (x0, x1) = (self.x.x(first.0), self.x.x(end));
+            let d = format!("{}L{x1:.1} {BOX}L{x0:.1} {BOX}Z", self.path(corners.iter().copied()));
+            self.data.push(html! { path class={ "ar " (class) } d=(d) {} });
+        }
+        let d = self.path(corners.into_iter());
+        self.data.push(html! { path class={ "ln thin " (class) } d=(d) {} });
+    }
+
+    /// The area between two curves over the same points.
+    pub(super) fn band(&mut self, lower: &[(f64, f64)], upper: &[(f64, f64)]) {
+        if lower.is_empty() || upper.is_empty() {
+            return;
+        }
+        let there = self.path(lower.iter().copied());
+        let back = self.path(upper.iter().rev().copied()).replacen('M', "L", 1);
+        self.data.push(html! { path class="band" d=(format!("{there}{back}Z")) {} });
+    }
+
+    /// Many dots in one path of zero-length strokes.
+    pub(super) fn dots(&mut self, class: &str, points: impl Iterator<Item = (f64, f64)>) {
+        let mut d = String::new();
+        for (x, y) in points {
+            let (x, y) = self.at(x, y);
+            d.push_str(&format!("M{x:.0} {y:.0}h0"));
+        }
+        if !d.is_empty() {
+            self.data.push(html! { path class={ "dot " (class) } d=(d) {} });
+        }
+    }
+
+    /// A cross with a title, near the top: a request without a place on the axis.
+    pub(super) fn cross(&mut self, x: f64, title: &str) {
+        let left = format!("{:.2}%", self.x.share(x) * 100.0);
+        self.front.push(html! {
+            svg class="mk x" x=(left) y="4%" overflow="visible" { title { (title) } path d="M-4 -4L4 4M-4 4L4 -4" {} }
+        });
+    }
+
+    /// A shaded span over the whole height, with a word at its top.
+    pub(super) fn span(&mut self, class: &str, from: f64, to: f64, label: &str) {
+        let (a, b) = (self.x.share(from) * 100.0, self.x.share(to) * 100.0);
+        if b - a < 0.01 {
+            return;
+        }
+        self.back.push(html! {
+            rect class=(class) x=(format!("{a:.2}%")) y="0" width=(format!("{:.2}%", b - a)) height="100%" {}
+        });
+        if !label.is_empty() && b - a > 6.0 {
+            self.front.push(html! {
+                text class="tk lb" x=(format!("{:.2}%", (a + b) / 2.0)) y="-5" text-anchor="middle" { (label) }
+            });
+        }
+    }
+
+    /// A vertical limit with its value on it.
+    pub(super) fn limit_at_x(&mut self, value: f64, label: &str, note: &str) {
+        let share = self.x.share(value) * 100.0;
+        let left = format!("{share:.2}%");
+        // The label stands on the emptier side: a rising curve leaves the lower right free.
+        let (anchor, shift) = if share > 62.0 { ("end", "-7") } else { ("start", "7") };
+        self.back.push(html! { line class="lim" x1=(left) x2=(left) y1="0" y2="100%" {} });
+        self.front.push(html! {
+            text class="lbl" x=(left) y="80%" dx=(shift) text-anchor=(anchor) { (label) }
+            text class="tk lb" x=(left) y="80%" dx=(shift) dy="15" text-anchor=(anchor) { (note) }
+        });
+    }
+
+    /// A horizontal limit with its value on it.
+    pub(super) fn limit_at_y(&mut self, value: f64, class: &str, label: &str) {
+        let top = format!("{:.2}%", self.y.y(value) / BOX * 100.0);
+        self.back.push(html! { line class=(class) x1="0" x2="100%" y1=(top) y2=(top) {} });
+        if !label.is_empty() {
+            self.front
+                .push(html! { text class="lbl" x="100%" y=(top) dy="-5" text-anchor="end" { (label) } });
+        }
+    }
+
+    pub(super) fn render(&self) -> Markup {
+        let labelled = self.x_labels.iter().any(|(_, label)| !label.is_empty());
+        let percent = |v: f64| format!("{:.2}%", v / BOX * 100.0);
+        html! {
+            div.pw style=(if labelled { "padding:16px 14px 26px 54px" } else { "padding:16px 14px 6px 54px" }) {
+                svg.plot role="img" aria-label=(self.sentence) height=(self.height) {
+                    title { (self.sentence) }
+                    @for (value, label) in &self.y_labels {
+                        @let top = percent(self.y.y(*value));
+                        line class="gr" x1="0" x2="100%" y1=(top) y2=(top) {}
+                        text class="tk" x="-8" y=(top) dy="4" text-anchor="end" { (label) }
+                    }
+                    @for (value, label) in &self.x_labels {
+                        @let left = percent(self.x.x(*value));
+                        line class="gr" x1=(left) x2=(left) y1="0" y2="100%" {}
+                        @if !label.is_empty() {
+                            text class="tk" x=(left) y="100%" dy="18" text-anchor="middle" { (label) }
+                        }
+                    }
+                    @for part in &self.back { (part) }
+                    svg viewBox="0 0 1000 1000" preserveAspectRatio="none" width="100%" height="100%" overflow="hidden" {
+                        @for part in &self.data { (part) }
+                    }
+                    @for part in &self.front { (part) }
+                }
+            }
+        }
+    }
+}
+
+/// A figure with its title and what it shows.
+pub(super) fn figure(title: &str, subtitle: &str, chart: &Chart) -> Markup {
+    html! {
+        figure.fig {
+            figcaption { b { (title) } span { (subtitle) } }
+            (chart.render())
+        }
+    }
+}
