@@ -28,7 +28,7 @@ macro_rules! section {
         #[derive(Debug, Clone, PartialEq, Default, Serialize, JsonSchema)]
         #[serde(deny_unknown_fields)]
         pub struct $name {
-            $($(#[$fmeta])* #[serde(skip_serializing_if = "Option::is_none")] pub $field: Option<$type>,)*
+            $($(#[$fmeta])* #[serde(default, skip_serializing_if = "Option::is_none")] pub $field: Option<$type>,)*
             $($($(#[$nmeta])* #[serde(default, skip_serializing_if = "is_default")] pub $nested: $ntype,)*)?
         }
 
@@ -203,16 +203,16 @@ section!(
 #[serde(deny_unknown_fields)]
 pub struct ApiDraft {
     /// The protocol: `chat` (default) or `completions`.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dialect: Option<Dialect>,
     /// Ask for a stream. Default: yes.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stream: Option<bool>,
     /// Model name sent. Default: the only one that the server offers.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
     /// Path instead of the protocol's own.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
     /// Extra headers.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -220,7 +220,7 @@ pub struct ApiDraft {
     pub headers: BTreeMap<String, String>,
     /// Where the API key is read from: `env:VARIABLE` or `file:PATH`.
     #[schemars(schema_with = "schema::text_or::<KeySource>")]
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<KeySource>,
     /// Fields merged over the request body.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
@@ -232,7 +232,7 @@ pub struct ApiDraft {
     #[serde(default, skip_serializing_if = "is_default")]
     pub length: LengthDraft,
     /// Ask for `stream_options.include_usage`. Default: yes.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ask_usage: Option<bool>,
     /// Check before the run that the server answers.
     #[serde(default, skip_serializing_if = "is_default")]
@@ -312,7 +312,7 @@ pub struct SloDraft {
     /// Each is judged on its own.
     pub marginal: Vec<MarginalLimit>,
     /// Share of offered requests that must be good. Default: 95%.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attain: Option<Share>,
 }
 
@@ -365,7 +365,7 @@ impl SloDraft {
 #[schemars(title = "inferometer spec", transform = schema::top_level)]
 pub struct Draft {
     /// The server that is measured.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<Target>,
     /// How the server is spoken to.
     #[serde(default, skip_serializing_if = "is_default")]
@@ -397,7 +397,7 @@ pub struct Draft {
     #[schemars(schema_with = "schema::texts")]
     pub labels: BTreeMap<String, String>,
     /// The one seed. Default: 42.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seed: Option<u64>,
 }
 

@@ -15,7 +15,7 @@ pub struct SpecError {
     /// What to do.
     pub hint: Option<String>,
     /// The place in the file.
-    pub excerpt: Option<Excerpt>,
+    pub excerpt: Option<Box<Excerpt>>,
 }
 
 /// Some lines of a file with a mark below the last.

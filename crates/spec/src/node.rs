@@ -167,7 +167,7 @@ where
     P: Iterator<Item = Result<(Event<'a>, YamlSpan), serde_saphyr::granit_parser::ScanError>>,
 {
     fn fault(&self, mark: Mark, message: impl Into<String>) -> SpecError {
-        SpecError { excerpt: Some(self.source.excerpt(mark, None)), ..SpecError::new(message) }
+        SpecError { excerpt: Some(Box::new(self.source.excerpt(mark, None))), ..SpecError::new(message) }
     }
 
     fn event(&mut self) -> Result<Option<(Event<'a>, Mark)>, SpecError> {

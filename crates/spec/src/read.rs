@@ -36,7 +36,7 @@ impl<'a> Reader<'a> {
         if error.key.is_none() && !self.path.is_empty() {
             error.key = Some(self.path.join("."));
         }
-        error.excerpt = self.source.zip(mark).map(|(source, mark)| source.excerpt(mark, label));
+        error.excerpt = self.source.zip(mark).map(|(source, mark)| Box::new(source.excerpt(mark, label)));
         self.errors.push(error);
     }
 
@@ -161,6 +161,7 @@ text_only!(
     Target: "a target (http://HOST:PORT, https://HOST, or sim://MODEL@ACCELERATOR)",
     Span: "a duration (for example 30s)",
     Rate: "a rate (for example 6, 30/min, or inf)",
+    Burstiness: "a burstiness (a positive number, or inf)",
     Dialect: "a protocol (chat, completions)",
     MaxField: "a field for the output limit",
     Force: "a way to force the output length",
@@ -169,15 +170,6 @@ text_only!(
     Share: "a share (for example 95%)",
     AnyLimit: "a limit (for example ttft<=500ms)",
 );
-
-impl Read for Burstiness {
-    fn read(node: &Node) -> Result<Self, ParseError> {
-        match text(node) {
-            Some(".inf") => Ok(Burstiness::CONSTANT),
-            _ => from_text(node, "a burstiness (a positive number, or inf)"),
-        }
-    }
-}
 
 impl Read for Limit {
     fn read(node: &Node) -> Result<Self, ParseError> {

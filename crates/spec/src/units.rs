@@ -109,22 +109,25 @@ impl FromStr for Span {
         let t = text.trim();
         let cut = t.find(|c: char| !(c.is_ascii_digit() || c == '.')).ok_or_else(bad)?;
         let (number, unit) = t.split_at(cut);
-        let scale = match unit.trim() {
-            "ns" => 1.0,
-            "us" | "µs" | "μs" => 1e3,
-            "ms" => 1e6,
-            "s" => 1e9,
-            "m" | "min" => 60e9,
-            "h" => 3600e9,
+        let scale: u128 = match unit.trim() {
+            "ns" => 1,
+            "us" | "µs" | "μs" => 1_000,
+            "ms" => 1_000_000,
+            "s" => 1_000_000_000,
+            "m" | "min" => 60_000_000_000,
+            "h" => 3_600_000_000_000,
             _ => return Err(bad()),
         };
-        let value: f64 = number.parse().map_err(|_| bad())?;
-        let ns = value * scale;
-        // 292 years: beyond it u64 nanoseconds overflow.
-        if !ns.is_finite() || ns > 9.2e18 {
+        // In whole numbers, so that what is printed reads back to the nanosecond.
+        let (whole, part) = number.split_once('.').unwrap_or((number, ""));
+        let digits = whole.len() + part.len();
+        if digits == 0 || digits > 25 {
             return Err(bad());
         }
-        Ok(Span(Nanos(ns.round() as u64)))
+        let all: u128 = format!("{whole}{part}").parse().map_err(|_| bad())?;
+        let divisor = 10u128.pow(part.len() as u32);
+        let ns = (all * scale + divisor / 2) / divisor;
+        Ok(Span(Nanos(u64::try_from(ns).map_err(|_| bad())?)))
     }
 }
 
@@ -170,6 +173,14 @@ impl fmt::Display for Limit {
     }
 }
 
+/// A finite number, or infinity where it is written out: a number too large for a double is none.
+fn finite_or_inf(text: &str) -> Option<f64> {
+    match text.trim() {
+        "inf" | ".inf" | "infinity" => Some(f64::INFINITY),
+        number => number.parse().ok().filter(|x: &f64| x.is_finite()),
+    }
+}
+
 /// Requests per second; `inf` means all at once. Always positive.
 #[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
 pub struct Rate(f64);
@@ -201,7 +212,7 @@ impl FromStr for Rate {
             "h" => 3600.0,
             _ => return Err(bad()),
         };
-        let value: f64 = number.trim().parse().map_err(|_| bad())?;
+        let value = finite_or_inf(number).ok_or_else(bad)?;
         Rate::new(value / seconds).ok_or_else(bad)
     }
 }
@@ -235,7 +246,7 @@ impl FromStr for Burstiness {
     type Err = ParseUnitError;
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let bad = || ParseUnitError { got: text.to_owned(), expected: BURST };
-        Burstiness::new(text.trim().parse().map_err(|_| bad())?).ok_or_else(bad)
+        finite_or_inf(text).and_then(Burstiness::new).ok_or_else(bad)
     }
 }
 
@@ -363,12 +374,27 @@ mod tests {
             ("2m", 120_000_000_000, "2m"),
             ("0s", 0, "0s"),
             ("7µs", 7_000, "7us"),
+            (".5s", 500_000_000, "500ms"),
+            ("1.0000000005s", 1_000_000_001, "1000000001ns"),
+            ("36474346099255465ns", 36_474_346_099_255_465, "36474346099255465ns"),
+            ("18446744073709551615ns", u64::MAX, "18446744073709551615ns"),
         ] {
             let span: Span = text.parse().unwrap_or_else(|e| panic!("{e}"));
             assert_eq!(span.0, Nanos(ns), "{text}");
             assert_eq!(span.to_string(), canonical);
         }
-        for bad in ["", "5", "ms", "1.2.3s", "-1s", "1 fortnight", "1e99s", "9999999999999h"] {
+        for bad in [
+            "",
+            "5",
+            "ms",
+            "1.2.3s",
+            "-1s",
+            "1 fortnight",
+            "1e99s",
+            "9999999999999h",
+            ".s",
+            "18446744073709551616ns",
+        ] {
             assert!(bad.parse::<Span>().is_err(), "{bad}");
         }
     }
@@ -379,7 +405,7 @@ mod tests {
             let parsed: Rate = text.parse().unwrap_or_else(|e| panic!("{e}"));
             assert!((parsed.per_second() - rate).abs() < 1e-12 || parsed.is_infinite() && rate.is_infinite());
         }
-        for bad in ["0", "-1", "nan", "6/fortnight", ""] {
+        for bad in ["0", "-1", "nan", "6/fortnight", "", "1e999", "-inf"] {
             assert!(bad.parse::<Rate>().is_err(), "{bad}");
         }
     }
