@@ -35,7 +35,6 @@ pub enum TrustVerdict {
 }
 
 /// One check.
-#[must_use]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Check {
     /// Stable name.

@@ -243,6 +243,16 @@ pub fn cache(protocol: &CacheProtocol) -> String {
     }
 }
 
+/// A moment or a length of time as minutes and seconds: `2:47`, `1:02:03`.
+pub fn clock_time(t: spec::Nanos) -> String {
+    let s = t.0 / 1_000_000_000;
+    if s >= 3600 {
+        format!("{}:{:02}:{:02}", s / 3600, s / 60 % 60, s % 60)
+    } else {
+        format!("{}:{:02}", s / 60, s % 60)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,11 +1,12 @@
 //! Did the server stay the same during the run: `overload`, `steady`, `stalls`.
 
 use measure::Undefined;
+use measure::request::e2e;
 use measure::stalls::stalls as find_stalls;
-use measure::steady::{growth_span, is_overload, queue_growth, steadiness};
-use spec::Load;
+use measure::steady::{growth_span, is_overload, median_e2e, queue_growth, steadiness};
+use spec::{Load, Nanos, View};
 
-use crate::facts::Facts;
+use crate::facts::{Facts, median};
 use crate::limits;
 use crate::trust::{Cap, Capped, Check, CheckId};
 use crate::words::{NBSP, count, counted, fixed, number, percent, time};
@@ -30,7 +31,7 @@ pub fn overload(facts: &Facts) -> Check {
     }
     let (from, to) = growth_span(facts.run);
     let span = to.saturating_since(from);
-    let e2e = measure::steady::median_e2e(facts.run);
+    let e2e = usual_e2e(facts);
     let longer = "Measure at least 30\u{a0}s, and six times the usual answer time.";
     if span < limits::OVERLOAD_SHORTEST || span.0 < 4 * e2e.0 {
         let figure = format!("{} are too short to tell", time(span.0 as f64));
@@ -55,6 +56,18 @@ pub fn overload(facts: &Facts) -> Check {
         "The queue grew during the whole run: this rate is above what the server holds.",
         [Cap::Withhold(Capped::Latencies), Cap::Flag(Capped::Throughput), Cap::Withhold(Capped::Slo)],
     )
+}
+
+/// Median end-to-end latency that a plateau is awaited for: the smaller of that of all requests and
+/// that of the first quarter, since under overload it is the growth itself that makes it long.
+fn usual_e2e(facts: &Facts) -> Nanos {
+    let mut early: Vec<Nanos> = facts.measured[..facts.measured.len() / 4]
+        .iter()
+        .filter(|r| r.state.is_ok())
+        .filter_map(|r| e2e(r, View::Server).ok())
+        .collect();
+    let all = median_e2e(facts.run);
+    median(&mut early).map_or(all, |early| early.min(all))
 }
 
 /// Speed did not change during the run.
@@ -119,7 +132,7 @@ pub fn stalls(facts: &Facts) -> Check {
         );
     };
     // A pause during which a lane stood still may be this side's.
-    let own = |pause: &(spec::Nanos, spec::Nanos)| {
+    let own = |pause: &(Nanos, Nanos)| {
         facts.run.lanes.iter().any(|s| s.heartbeat_max > limits::STALL && s.from < pause.1 && pause.0 < s.to)
     };
     let clean = found.pauses.iter().filter(|p| !own(p)).count();
