@@ -1,1 +1,33 @@
-//! x
+//! Sending and hearing: stamped sockets, connections, event streams, dialects, lanes.
+
+pub mod answer;
+pub mod ask;
+pub mod connect;
+pub mod dialect;
+mod exchange;
+pub mod fleet;
+pub mod io;
+mod lane;
+mod limits;
+pub mod live;
+pub mod metrics;
+pub mod outgoing;
+mod pace;
+mod pool;
+mod sample;
+pub mod secret;
+pub mod session;
+pub mod sse;
+pub mod stamp;
+mod supply;
+mod tls;
+mod users;
+
+pub use ask::{Answer, AskError, Asker};
+pub use connect::{DialError, Dialer, Endpoint, EndpointError, TlsSetupError};
+pub use fleet::{Drive, DriveError, drive};
+pub use limits::FileLimit;
+pub use live::{Live, Recent, Snapshot};
+pub use outgoing::{Outgoing, Output, Source, SourceError};
+pub use secret::Secret;
+pub use session::{Session, SessionError};

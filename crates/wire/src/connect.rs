@@ -1,0 +1,268 @@
+//! From an address to a connection: names resolved once, TCP and TLS timed apart.
+
+use std::fmt;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
+use spec::Nanos;
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+
+use crate::io::{Ear, LaneTime, StampedTcp, Stream};
+
+/// Getting an answer from a name server may take this long.
+const RESOLVE_LIMIT: Duration = Duration::from_secs(10);
+
+/// Where the server is, taken apart; its addresses are frozen for the run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Endpoint {
+    /// TLS is spoken.
+    pub tls: bool,
+    /// Name or address, without brackets.
+    pub host: String,
+    /// What the `host` header says.
+    pub authority: String,
+    /// Path in front of every path of the API, without a trailing slash.
+    pub prefix: String,
+    /// Addresses that the name stands for, in the order in which they are tried.
+    pub addresses: Vec<SocketAddr>,
+}
+
+/// An address that leads nowhere.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum EndpointError {
+    /// Not an address of ours.
+    #[error("`{url}` is no address: expected http://HOST:PORT or https://HOST, got {why}")]
+    Malformed {
+        /// As given.
+        url: String,
+        /// What is wrong.
+        why: String,
+    },
+    /// No such name.
+    #[error("the name `{host}` could not be resolved: {why}; check the spelling, or give the address itself")]
+    Unresolved {
+        /// The name.
+        host: String,
+        /// What the resolver said.
+        why: String,
+    },
+}
+
+impl Endpoint {
+    /// Takes `url` apart and asks the system's resolver once.
+    pub fn resolve(url: &str) -> Result<Self, EndpointError> {
+        let malformed = |why: &str| EndpointError::Malformed { url: url.to_owned(), why: why.to_owned() };
+        let uri: http::Uri = url.parse().map_err(|e: http::uri::InvalidUri| malformed(&e.to_string()))?;
+        let tls = match uri.scheme_str() {
+            Some("http") => false,
+            Some("https") => true,
+            other => return Err(malformed(&format!("the scheme `{}`", other.unwrap_or("none")))),
+        };
+        let authority = uri.authority().ok_or_else(|| malformed("no host"))?;
+        if authority.as_str().contains('@') {
+            return Err(malformed("a user name in the address; give the key as a header or by --api-key"));
+        }
+        if uri.query().is_some() {
+            return Err(malformed("a query; give a path only"));
+        }
+        let host = authority.host().trim_start_matches('[').trim_end_matches(']').to_owned();
+        if host.is_empty() {
+            return Err(malformed("no host"));
+        }
+        let behind_host = authority.as_str().len() - authority.host().len();
+        if behind_host > 0 && authority.port_u16().is_none() {
+            return Err(malformed("a port that is no number up to 65535"));
+        }
+        let port = authority.port_u16().unwrap_or(if tls { 443 } else { 80 });
+        let addresses = lookup(host.clone(), port)?;
+        Ok(Endpoint {
+            tls,
+            host,
+            authority: authority.as_str().to_owned(),
+            prefix: uri.path().trim_end_matches('/').to_owned(),
+            addresses,
+        })
+    }
+    /// Tries this address before the others from now on.
+    pub fn prefer(&mut self, address: SocketAddr) {
+        if let Some(at) = self.addresses.iter().position(|a| *a == address) {
+            self.addresses[..=at].rotate_right(1);
+        }
+    }
+    /// A path of the API as it is asked for.
+    pub fn path(&self, path: &str) -> String {
+        format!("{}/{}", self.prefix, path.trim_start_matches('/'))
+    }
+}
+
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}://{}{}", if self.tls { "https" } else { "http" }, self.authority, self.prefix)
+    }
+}
+
+fn lookup(host: String, port: u16) -> Result<Vec<SocketAddr>, EndpointError> {
+    let unresolved = |why: String| EndpointError::Unresolved { host: host.clone(), why };
+    let (send, receive) = std::sync::mpsc::channel();
+    let name = host.clone();
+    // The system's resolver knows no time limit, so it gets a thread that may be left behind.
+    let spawned = std::thread::Builder::new().name("resolver".into()).spawn(move || {
+        let found = (name.as_str(), port).to_socket_addrs().map(Iterator::collect::<Vec<_>>);
+        let _ = send.send(found);
+    });
+    spawned.map_err(|e| unresolved(e.to_string()))?;
+    match receive.recv_timeout(RESOLVE_LIMIT) {
+        Ok(Ok(found)) if found.is_empty() => Err(unresolved("the name has no address".into())),
+        Ok(Ok(mut found)) => {
+            let mut seen = std::collections::HashSet::new();
+            found.retain(|address| seen.insert(*address));
+            Ok(found)
+        }
+        Ok(Err(error)) => Err(unresolved(error.to_string())),
+        Err(_) => Err(unresolved(format!("no answer in {} s", RESOLVE_LIMIT.as_secs()))),
+    }
+}
+
+/// TLS options that lead nowhere.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("TLS cannot be set up: {0}")]
+pub struct TlsSetupError(String);
+
+/// What is needed to open connections to an endpoint.
+#[derive(Debug, Clone)]
+pub struct Dialer {
+    /// Where to.
+    pub endpoint: Endpoint,
+    tls: Option<(Arc<ClientConfig>, ServerName<'static>)>,
+}
+
+/// A new connection, and what it took.
+#[derive(Debug)]
+pub struct Dialed {
+    /// The socket's own knowledge.
+    pub ear: Rc<Ear>,
+    /// To speak over.
+    pub stream: Stream,
+    /// TCP handshake.
+    pub connect: Nanos,
+    /// TLS handshake.
+    pub tls: Option<Nanos>,
+    /// Which address answered.
+    pub address: SocketAddr,
+}
+
+/// No connection.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum DialError {
+    /// TCP.
+    #[error("{0}")]
+    Connect(String),
+    /// TLS.
+    #[error("{0}")]
+    Tls(String),
+}
+
+impl Dialer {
+    /// A dialer to `endpoint`; reads the system's roots and `cacert` when TLS is spoken.
+    pub fn new(endpoint: Endpoint, options: &spec::Tls) -> Result<Self, TlsSetupError> {
+        let tls = match endpoint.tls {
+            false => None,
+            true => {
+                let name = ServerName::try_from(endpoint.host.clone()).map_err(|e| {
+                    TlsSetupError(format!("`{}` is no name for a certificate: {e}", endpoint.host))
+                })?;
+                Some((Arc::new(crate::tls::client_config(options).map_err(TlsSetupError)?), name))
+            }
+        };
+        Ok(Dialer { endpoint, tls })
+    }
+
+    /// Opens a connection; the addresses are tried in order. No time limit of its own.
+    pub async fn dial(&self, time: &Rc<LaneTime>) -> Result<Dialed, DialError> {
+        let begin = time.now();
+        let (tcp, address) = self.tcp().await?;
+        let ear = Ear::new(tcp, time.clone());
+        let stood = time.now();
+        let connect = stood.saturating_since(begin);
+        let socket = StampedTcp(ear.clone());
+        let (stream, tls) = match &self.tls {
+            None => (Stream::Plain(socket), None),
+            Some((config, name)) => {
+                let session = TlsConnector::from(config.clone())
+                    .connect(name.clone(), socket)
+                    .await
+                    .map_err(|e| DialError::Tls(format!("TLS with {address}: {e}")))?;
+                (Stream::Tls(Box::new(session)), Some(time.now().saturating_since(stood)))
+            }
+        };
+        Ok(Dialed { ear, stream, connect, tls, address })
+    }
+
+    async fn tcp(&self) -> Result<(TcpStream, SocketAddr), DialError> {
+        let mut failures = Vec::new();
+        for address in &self.endpoint.addresses {
+            match TcpStream::connect(address).await {
+                Ok(tcp) => {
+                    tcp.set_nodelay(true).map_err(|e| DialError::Connect(format!("{address}: {e}")))?;
+                    return Ok((tcp, *address));
+                }
+                Err(error) => failures.push(format!("{address}: {}", explain(&error))),
+            }
+        }
+        Err(DialError::Connect(failures.join("; ")))
+    }
+}
+
+/// The system's words, with what to do where the fault is on this side.
+fn explain(error: &std::io::Error) -> String {
+    let advice = match error.raw_os_error() {
+        Some(libc::EMFILE | libc::ENFILE) => {
+            " (this machine's limit of open files, not the server's: raise `ulimit -n`)"
+        }
+        Some(libc::EADDRNOTAVAIL) => {
+            " (this machine has no free port left: keep connections alive, or wait a minute)"
+        }
+        _ => "",
+    };
+    format!("{error}{advice}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_taken_apart() {
+        let e = Endpoint::resolve("http://127.0.0.1:8000/v2/").unwrap();
+        assert_eq!((e.tls, e.host.as_str(), e.authority.as_str()), (false, "127.0.0.1", "127.0.0.1:8000"));
+        assert_eq!(e.path("/v1/models"), "/v2/v1/models");
+        assert_eq!(e.addresses, ["127.0.0.1:8000".parse().unwrap()]);
+        assert_eq!(e.to_string(), "http://127.0.0.1:8000/v2");
+        let e = Endpoint::resolve("https://[::1]").unwrap();
+        assert_eq!((e.tls, e.host.as_str()), (true, "::1"));
+        assert_eq!(e.addresses, ["[::1]:443".parse().unwrap()]);
+        assert_eq!(e.path("health"), "/health");
+        let mut e = Endpoint {
+            addresses: ["1.1.1.1:1", "2.2.2.2:2", "3.3.3.3:3"].map(|a| a.parse().unwrap()).to_vec(),
+            ..e
+        };
+        e.prefer("3.3.3.3:3".parse().unwrap());
+        e.prefer("9.9.9.9:9".parse().unwrap());
+        assert_eq!(e.addresses, ["3.3.3.3:3", "1.1.1.1:1", "2.2.2.2:2"].map(|a| a.parse().unwrap()));
+        for bad in ["ftp://x", "127.0.0.1:80", "http://u:p@h/", "http://h/?a=b", "http://", "http://h:99999"]
+        {
+            assert!(matches!(Endpoint::resolve(bad), Err(EndpointError::Malformed { .. })), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_name_that_does_not_exist_says_so() {
+        let error = Endpoint::resolve("http://no-such-host.invalid:1").unwrap_err();
+        assert!(matches!(&error, EndpointError::Unresolved { host, .. } if host == "no-such-host.invalid"));
+    }
+}

@@ -1,0 +1,434 @@
+//! One request from its first byte to the end of its answer, whatever happens to it.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::error::Error as _;
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Poll, Waker};
+
+use http::{HeaderMap, HeaderValue};
+use http_body_util::Full;
+use hyper::body::{Body as _, Incoming};
+use record::{Connection, FailureClass, Request, State, TimeoutKind};
+use spec::{Dialect, Nanos, Timeouts};
+
+use crate::answer::{AnswerBuilder, EndOfBody, Expect};
+use crate::connect::DialError;
+use crate::io::LaneTime;
+use crate::live::Live;
+use crate::outgoing::{Order, failed, timed_out};
+use crate::pool::{Body, Conn, Pool};
+use crate::secret::Secret;
+use crate::sse::DEFAULT_LIMIT;
+
+/// Once the protocol's very last event has come, the end of the body may take this long.
+const AFTER_LAST: Nanos = Nanos::from_secs(1);
+
+/// What every exchange of a lane shares.
+pub(crate) struct Desk {
+    pub lane: u16,
+    pub time: Rc<LaneTime>,
+    pub pool: Pool,
+    pub timeouts: Timeouts,
+    pub retries: u32,
+    pub dialect: Dialect,
+    pub path: http::Uri,
+    pub headers: HeaderMap,
+    pub run_id: Arc<str>,
+    pub secrets: Arc<[Secret]>,
+    pub live: Arc<Live>,
+    pub flight: Flight,
+}
+
+/// The requests under way on a lane, so that all of them can be cut.
+#[derive(Default)]
+pub(crate) struct Flight {
+    cut: Cell<bool>,
+    wakers: RefCell<HashMap<u64, Waker>>,
+    next: Cell<u64>,
+}
+
+impl Flight {
+    /// Everything under way ends now, and nothing begins any more.
+    pub fn cut(&self) {
+        self.cut.set(true);
+        for waker in self.wakers.borrow().values() {
+            waker.wake_by_ref();
+        }
+    }
+    pub fn is_cut(&self) -> bool {
+        self.cut.get()
+    }
+    /// Runs `task`, which looks at [`Flight::is_cut`] each time it is polled, so that a cut wakes it.
+    pub async fn listed<F: Future>(&self, task: F) -> F::Output {
+        let key = self.next.get();
+        self.next.set(key + 1);
+        let mut task = pin!(task);
+        let mut listed = false;
+        let output = poll_fn(|cx| {
+            if !std::mem::replace(&mut listed, true) {
+                self.wakers.borrow_mut().insert(key, cx.waker().clone());
+            }
+            task.as_mut().poll(cx)
+        })
+        .await;
+        self.wakers.borrow_mut().remove(&key);
+        output
+    }
+    /// `None`: cut before `future` was ready. To be used inside of [`Flight::listed`].
+    pub async fn unless_cut<F: Future>(&self, future: F) -> Option<F::Output> {
+        self.within(None, future).await.ok()
+    }
+    /// The same with a time limit.
+    async fn within<F: Future>(&self, limit: Option<Nanos>, future: F) -> Result<F::Output, Cutoff> {
+        let mut future = pin!(future);
+        let mut alarm = limit.map(|limit| Box::pin(tokio::time::sleep(limit.duration())));
+        poll_fn(|cx| {
+            if let Poll::Ready(output) = future.as_mut().poll(cx) {
+                return Poll::Ready(Ok(output));
+            }
+            if self.is_cut() {
+                return Poll::Ready(Err(Cutoff::Cut));
+            }
+            match &mut alarm {
+                Some(alarm) => alarm.as_mut().poll(cx).map(|()| Err(Cutoff::Limit)),
+                None => Poll::Pending,
+            }
+        })
+        .await
+    }
+}
+
+enum Cutoff {
+    Cut,
+    Limit,
+}
+
+/// How listening ended.
+enum End {
+    /// The body ended as HTTP says.
+    Clean,
+    /// The connection died or made no sense.
+    Lost(hyper::Error),
+    /// We stopped listening.
+    Cut(State),
+}
+
+/// One request with its attempts; gives its row and the text of the answer. Runs inside of
+/// [`Flight::listed`].
+pub(crate) async fn exchange(
+    desk: &Desk,
+    order: &Order,
+    admitted: Option<Nanos>,
+) -> (Request, Option<String>) {
+    desk.live.enter();
+    let mut first_write = None;
+    let mut number = 1;
+    let result = loop {
+        let mut row = order.row(desk.lane);
+        row.admitted = admitted;
+        row.attempts = number;
+        row.write_begin = first_write;
+        let text = attempt(desk, order, &mut row).await;
+        let again =
+            matches!(row.state, State::Failed { .. }) && number <= desk.retries && !desk.flight.is_cut();
+        if !again {
+            break (row, text);
+        }
+        first_write = row.write_begin;
+        number += 1;
+    };
+    desk.live.leave();
+    result
+}
+
+async fn attempt(desk: &Desk, order: &Order, row: &mut Request) -> Option<String> {
+    let idle = desk.pool.take_idle();
+    let mut waited = idle.is_none();
+    let mut conn = match idle {
+        Some(conn) => conn,
+        None => open(desk, row).await?,
+    };
+    if row.attempts == 1 {
+        desk.live.sent();
+    }
+    let mut stale = 0;
+    loop {
+        let reused = conn.used;
+        row.connection = Some(Connection {
+            id: conn.id,
+            reused,
+            connect: waited.then_some(conn.connect),
+            tls: conn.tls.filter(|_| waited),
+            stale,
+        });
+        let mut answer = AnswerBuilder::new(Expect {
+            dialect: desk.dialect,
+            stream: order.outgoing.asked.stream,
+            usage: order.outgoing.asked.usage,
+            prompt: order.outgoing.text.clone(),
+            secrets: desk.secrets.clone(),
+            limit: DEFAULT_LIMIT,
+        });
+        let end = listen(desk, order, row, &mut conn, &mut answer).await;
+        row.write_begin = row.write_begin.or(conn.ear.write_begin());
+        row.write_end = conn.ear.write_end();
+        if let End::Lost(_) = &end
+            && reused
+            && conn.ear.reads() == 0
+            && !desk.flight.is_cut()
+        {
+            // The server had closed it while idle. The clock runs on; the record says so.
+            stale += 1;
+            waited = true;
+            conn = open(desk, row).await?;
+            continue;
+        }
+        let closed = desk.time.now();
+        let malformed = match &end {
+            End::Lost(error) => is_malformed(error),
+            End::Clean | End::Cut(_) => false,
+        };
+        answer.end(
+            match end {
+                End::Clean => {
+                    desk.pool.give_back(conn);
+                    EndOfBody::Clean
+                }
+                End::Lost(error) => EndOfBody::Broken(words(&error)),
+                End::Cut(state) => EndOfBody::Cut(state),
+            },
+            Some(closed),
+        );
+        let text = answer.fold(row);
+        if malformed && let State::Failed { class: class @ FailureClass::Truncated, .. } = &mut row.state {
+            *class = FailureClass::Protocol;
+        }
+        return text;
+    }
+}
+
+/// A new connection within the limit; `None`: the row says why not.
+async fn open(desk: &Desk, row: &mut Request) -> Option<Conn> {
+    let opened = desk.flight.within(desk.timeouts.connect.0, desk.pool.open()).await;
+    row.state = match opened {
+        Ok(Ok(conn)) => return Some(conn),
+        Ok(Err(DialError::Connect(words))) => failed(FailureClass::Connect, words),
+        Ok(Err(DialError::Tls(words))) => failed(FailureClass::Tls, words),
+        Err(Cutoff::Limit) => timed_out(TimeoutKind::Connect),
+        Err(Cutoff::Cut) => State::Cancelled,
+    };
+    row.closed = Some(desk.time.now());
+    None
+}
+
+fn request(desk: &Desk, order: &Order, number: u32) -> http::Request<Body> {
+    let mut request = http::Request::new(Full::new(order.outgoing.body.clone()));
+    *request.method_mut() = http::Method::POST;
+    *request.uri_mut() = desk.path.clone();
+    *request.headers_mut() = desk.headers.clone();
+    let seq = order.outgoing.intent.seq;
+    let id = match number {
+        1 => format!("{}-{seq}", desk.run_id),
+        n => format!("{}-{seq}-{n}", desk.run_id),
+    };
+    if let Ok(id) = HeaderValue::try_from(id) {
+        request.headers_mut().insert("x-request-id", id);
+    }
+    request
+}
+
+/// Sends and hears. Connection and body are polled in the same task, one frame at a time, so that
+/// the socket's last read is the one that brought the frame.
+async fn listen(
+    desk: &Desk,
+    order: &Order,
+    row: &Request,
+    conn: &mut Conn,
+    answer: &mut AnswerBuilder,
+) -> End {
+    conn.ear.arm();
+    let started = desk.time.now();
+    let mut response = pin!(conn.sender.send_request(request(desk, order, row.attempts)));
+    let mut body: Option<Incoming> = None;
+    let mut last_byte = started;
+    let mut alarm = pin!(None::<tokio::time::Sleep>);
+    let mut armed = Nanos::MAX;
+    poll_fn(|cx| {
+        if desk.flight.is_cut() {
+            return Poll::Ready(End::Cut(State::Cancelled));
+        }
+        loop {
+            // Its end, good or bad, also ends the response or the body below.
+            let _ = conn.poll(cx);
+            let Some(incoming) = body.as_mut() else {
+                match response.as_mut().poll(cx) {
+                    Poll::Pending => break,
+                    Poll::Ready(Err(error)) => return Poll::Ready(End::Lost(error)),
+                    Poll::Ready(Ok(head)) => {
+                        let stamp = conn.ear.last();
+                        let (parts, incoming) = head.into_parts();
+                        answer.head(parts.status.as_u16(), &parts.headers, stamp);
+                        last_byte = stamp.seen;
+                        body = Some(incoming);
+                        continue;
+                    }
+                }
+            };
+            match Pin::new(incoming).poll_frame(cx) {
+                Poll::Pending => break,
+                Poll::Ready(None) => return Poll::Ready(End::Clean),
+                Poll::Ready(Some(Err(error))) => return Poll::Ready(End::Lost(error)),
+                Poll::Ready(Some(Ok(frame))) => {
+                    if let Some(bytes) = frame.data_ref() {
+                        let stamp = conn.ear.last();
+                        answer.body(bytes, stamp);
+                        last_byte = stamp.seen;
+                        if answer.has_failed() {
+                            return Poll::Ready(End::Cut(State::Cancelled));
+                        }
+                    }
+                }
+            }
+        }
+        loop {
+            let begin = row.write_begin.or(conn.ear.write_begin()).unwrap_or(started);
+            let heard = Heard {
+                begin,
+                last_byte,
+                head: body.is_some(),
+                output: answer.has_output(),
+                over: answer.is_closed(),
+                stream: order.outgoing.asked.stream,
+            };
+            let Some((deadline, state)) = heard.deadline(&desk.timeouts) else { return Poll::Pending };
+            if deadline < armed {
+                let now = desk.time.now();
+                if deadline <= now {
+                    return Poll::Ready(End::Cut(state));
+                }
+                alarm.set(Some(tokio::time::sleep(deadline.saturating_since(now).duration())));
+                armed = deadline;
+            }
+            // The alarm may be set for an earlier deadline than the present one: look again then.
+            match alarm.as_mut().as_pin_mut().map(|alarm| alarm.poll(cx)) {
+                Some(Poll::Ready(())) => armed = Nanos::MAX,
+                _ => return Poll::Pending,
+            }
+        }
+    })
+    .await
+}
+
+/// What the limits look at.
+struct Heard {
+    begin: Nanos,
+    last_byte: Nanos,
+    head: bool,
+    output: bool,
+    over: bool,
+    stream: bool,
+}
+
+impl Heard {
+    /// The next limit and the state behind it. `first_token` counts for streams only: without a
+    /// stream the first output is the last. `idle` counts once the answer has begun: with the first
+    /// output, or without a stream with the head; before, a server may think in silence.
+    fn deadline(&self, limits: &Timeouts) -> Option<(Nanos, State)> {
+        let after = |from: Nanos, limit: Option<Nanos>| limit.map(|limit| from + limit);
+        let total = after(self.begin, limits.total.0).map(|at| (at, TimeoutKind::Total));
+        if self.over {
+            return Some((self.last_byte + AFTER_LAST, State::Cancelled));
+        }
+        let begun = self.output || (!self.stream && self.head);
+        let silence = if begun {
+            after(self.last_byte, limits.idle.0).map(|at| (at, TimeoutKind::Stalled))
+        } else if self.stream {
+            after(self.begin, limits.first_token.0).map(|at| (at, TimeoutKind::FirstToken))
+        } else {
+            None
+        };
+        let next = match (total, silence) {
+            (Some(a), Some(b)) => Some(if b.0 < a.0 { b } else { a }),
+            (a, b) => a.or(b),
+        };
+        next.map(|(at, kind)| (at, timed_out(kind)))
+    }
+}
+
+/// What came was no HTTP, in contrast to ending too early.
+fn is_malformed(error: &hyper::Error) -> bool {
+    let kind = error.source().and_then(|s| s.downcast_ref::<std::io::Error>()).map(std::io::Error::kind);
+    error.is_parse()
+        || matches!(kind, Some(std::io::ErrorKind::InvalidData | std::io::ErrorKind::InvalidInput))
+}
+
+/// The error with its causes.
+pub(crate) fn words(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        let inner_text = inner.to_string();
+        if !text.ends_with(&inner_text) {
+            text.push_str(": ");
+            text.push_str(&inner_text);
+        }
+        cause = inner.source();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use spec::Limit;
+
+    use super::*;
+
+    fn heard(head: bool, output: bool, over: bool, stream: bool) -> Option<(u64, State)> {
+        let ms = |ms| Limit(Some(Nanos::from_millis(ms)));
+        let limits = Timeouts { connect: ms(1), first_token: ms(300), idle: ms(60), total: ms(500) };
+        let at = Heard {
+            begin: Nanos::from_millis(10),
+            last_byte: Nanos::from_millis(100),
+            head,
+            output,
+            over,
+            stream,
+        };
+        at.deadline(&limits).map(|(at, state)| (at.0 / 1_000_000, state))
+    }
+
+    #[test]
+    fn each_limit_has_its_time() {
+        let timed = |kind| State::TimedOut { limit: kind };
+        assert_eq!(heard(false, false, false, true), Some((310, timed(TimeoutKind::FirstToken))));
+        // Headers alone begin no stream: llama.cpp sends them milliseconds after the request.
+        assert_eq!(heard(true, false, false, true), Some((310, timed(TimeoutKind::FirstToken))));
+        assert_eq!(heard(true, true, false, true), Some((160, timed(TimeoutKind::Stalled))));
+        assert_eq!(heard(false, false, false, false), Some((510, timed(TimeoutKind::Total))));
+        assert_eq!(heard(true, false, false, false), Some((160, timed(TimeoutKind::Stalled))));
+        assert_eq!(heard(true, true, true, true), Some((1_100, State::Cancelled)));
+    }
+
+    #[test]
+    fn limits_can_be_off() {
+        let off = Timeouts {
+            connect: Limit(None),
+            first_token: Limit(None),
+            idle: Limit(None),
+            total: Limit(None),
+        };
+        let at = Heard {
+            begin: Nanos::ZERO,
+            last_byte: Nanos::ZERO,
+            head: true,
+            output: true,
+            over: false,
+            stream: true,
+        };
+        assert_eq!(at.deadline(&off), None);
+    }
+}

@@ -1,0 +1,199 @@
+//! What the instrument, the machine and the server do while requests run, sampled on threads of
+//! their own.
+
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use clock::{
+    Clock, ClockSource, MachineTimes, OffsetPair, Pacer, SystemClocks, ThreadCpu, ThreadSched, WallMap,
+    process_cpu,
+};
+use record::{ClockSample, Entry, LaneSample, MachineSample};
+use spec::Nanos;
+use tokio::sync::mpsc::UnboundedSender;
+
+use crate::ask::Asker;
+use crate::lane::{Command, Pulse, overdue};
+use crate::live::Live;
+use crate::metrics;
+use crate::outgoing::Output;
+
+/// Heartbeats are asked this often (trust-checks §1).
+const BEAT: Nanos = Nanos::from_millis(5);
+/// Between two samples of the lanes, of the clocks, of the machine.
+const LANES: Nanos = Nanos::from_millis(250);
+const CLOCKS: Nanos = Nanos::from_millis(100);
+const MACHINE: Nanos = Nanos::from_secs(1);
+/// Between two scrapes, and the limit of one.
+const SCRAPE: Nanos = Nanos::from_secs(1);
+
+/// A lane as the sampler sees it.
+pub(crate) struct Watched {
+    pub lane: u16,
+    pub commands: UnboundedSender<Command>,
+    pub pulse: Arc<Pulse>,
+    pub cpu: Option<ThreadCpu>,
+}
+
+/// What the sampler noticed.
+#[derive(Debug, Default)]
+pub(crate) struct Noticed {
+    /// Steps of the wall clock, in nanoseconds.
+    pub steps: Vec<i64>,
+}
+
+struct LaneState {
+    watched: Watched,
+    asked: u64,
+    from: Nanos,
+    used: Option<Nanos>,
+}
+
+/// Samples lanes, clocks and machine until told to stop; the last samples are taken then.
+pub(crate) fn sampler(
+    clock: Clock,
+    lanes: Vec<Watched>,
+    map: &WallMap,
+    target_cpu: Option<&dyn Fn() -> Option<Nanos>>,
+    out: &Sender<Output>,
+    stop: &AtomicBool,
+    noticed: &Mutex<Noticed>,
+) {
+    let pacer = Pacer::new(clock);
+    pacer.sleep_until(Nanos::ZERO);
+    let mut lanes: Vec<LaneState> = lanes
+        .into_iter()
+        .map(|watched| {
+            let used = watched.cpu.and_then(|cpu| cpu.used());
+            LaneState { watched, asked: 0, from: Nanos::ZERO, used }
+        })
+        .collect();
+    let emit = |entry| {
+        let _ = out.send(Output::Sample(entry));
+    };
+    emit(Entry::Clock(measure_clock(&clock, map, noticed)));
+    emit(Entry::Machine(machine(&clock, &lanes, target_cpu)));
+    let (mut lanes_at, mut clocks_at, mut machine_at) = (LANES, CLOCKS, MACHINE);
+    loop {
+        let last = stop.load(Relaxed);
+        let now = clock.now();
+        // Samples are due on a grid; what was slept through is one sample, late.
+        let due = |at: &mut Nanos, every: Nanos| {
+            let is_due = now >= *at || last;
+            if is_due {
+                *at = Nanos((now.0 / every.0 + 1) * every.0);
+            }
+            is_due
+        };
+        if due(&mut lanes_at, LANES) {
+            for lane in &mut lanes {
+                emit(Entry::Lane(lane.sample(&clock)));
+            }
+        }
+        if due(&mut clocks_at, CLOCKS) {
+            emit(Entry::Clock(measure_clock(&clock, map, noticed)));
+        }
+        if due(&mut machine_at, MACHINE) {
+            emit(Entry::Machine(machine(&clock, &lanes, target_cpu)));
+        }
+        if last {
+            return;
+        }
+        for lane in &mut lanes {
+            lane.beat();
+        }
+        pacer.sleep_until(Nanos((clock.now().0 / BEAT.0 + 1) * BEAT.0));
+    }
+}
+
+impl LaneState {
+    /// Asks again once the last heartbeat is answered: one that waits says enough.
+    fn beat(&mut self) {
+        if self.asked == self.watched.pulse.answered.load(Relaxed) {
+            self.asked = SystemClocks.monotonic_ns();
+            let _ = self.watched.commands.send(Command::Beat(self.asked));
+        }
+    }
+    fn sample(&mut self, clock: &Clock) -> LaneSample {
+        let pulse = &self.watched.pulse;
+        let to = clock.now();
+        let used = self.watched.cpu.and_then(|cpu| cpu.used());
+        let busy = match (used, self.used) {
+            (Some(now), Some(before)) => now.saturating_since(before),
+            _ => Nanos::ZERO,
+        };
+        let late = overdue(self.asked, pulse, SystemClocks.monotonic_ns());
+        let sample = LaneSample {
+            lane: self.watched.lane,
+            from: self.from,
+            to,
+            busy,
+            heartbeat_max: Nanos(pulse.worst.swap(0, Relaxed)).max(late),
+            heartbeats: pulse.beats.swap(0, Relaxed),
+            in_flight: pulse.in_flight.load(Relaxed),
+        };
+        self.from = to;
+        self.used = used.or(self.used);
+        sample
+    }
+}
+
+fn measure_clock(clock: &Clock, map: &WallMap, noticed: &Mutex<Noticed>) -> ClockSample {
+    let pair = OffsetPair::measure(&SystemClocks);
+    if let Some(step) = map.observe(pair) {
+        noticed.lock().unwrap_or_else(PoisonError::into_inner).steps.push(step.by_ns);
+    }
+    ClockSample { at: pair.at(clock), offset_ns: pair.origin_wall_ns(clock), width: pair.width }
+}
+
+fn machine(
+    clock: &Clock,
+    lanes: &[LaneState],
+    target_cpu: Option<&dyn Fn() -> Option<Nanos>>,
+) -> MachineSample {
+    let at = clock.now();
+    let times = MachineTimes::read().unwrap_or_default();
+    let mut sample = MachineSample {
+        at,
+        cores: times.cores,
+        busy: times.busy,
+        steal: times.steal,
+        own: process_cpu().unwrap_or_default(),
+        target: target_cpu.and_then(|read| read()),
+        ..MachineSample::default()
+    };
+    for sched in lanes.iter().filter_map(|lane| ThreadSched::of(lane.watched.cpu?.tid())) {
+        sample.lane_wait += sched.wait;
+        sample.lane_run += sched.run;
+        sample.lane_slices += sched.slices;
+    }
+    sample
+}
+
+/// Reads the server's metrics once a second until told to stop.
+pub(crate) fn scraper(clock: Clock, asker: &Asker, live: &Live, out: &Sender<Output>, stop: &AtomicBool) {
+    let pacer = Pacer::new(clock);
+    let mut next = Nanos::ZERO;
+    loop {
+        while clock.now() < next {
+            if stop.load(Relaxed) {
+                return;
+            }
+            pacer.sleep_until(next.min(clock.now() + Nanos::from_millis(50)));
+        }
+        if stop.load(Relaxed) {
+            return;
+        }
+        let ours_in_flight = live.in_flight();
+        if let Ok(answer) = asker.get("/metrics", SCRAPE)
+            && answer.is_good()
+        {
+            // The figures are of some moment of the exchange; its end is the one that is known.
+            let page = String::from_utf8_lossy(&answer.body);
+            let sample = record::ServerSample { at: clock.now(), ours_in_flight, ..metrics::read(&page) };
+            let _ = out.send(Output::Sample(Entry::Server(sample)));
+        }
+        next = (next + SCRAPE).max(clock.now());
+    }
+}

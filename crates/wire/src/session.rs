@@ -1,0 +1,389 @@
+//! The server before the run: found, asked who it is, and what it accepts.
+
+use std::collections::BTreeMap;
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use clock::Clock;
+use http::header::{ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONTENT_TYPE, HOST, USER_AGENT};
+use http::{HeaderMap, HeaderName, HeaderValue};
+use spec::{Force, Nanos, Spec, Target};
+
+use crate::ask::{Answer, Asker};
+use crate::connect::{Dialer, Endpoint, EndpointError, TlsSetupError};
+use crate::dialect::{Adaptation, PromptRef, body};
+use crate::io::StampKeeper;
+use crate::metrics;
+use crate::secret::Secret;
+
+/// One question may take this long.
+const QUESTION: Nanos = Nanos::from_secs(5);
+/// The probe request makes a token or two; a slow server may still load something for it.
+const PROBE: Nanos = Nanos::from_secs(60);
+/// Between two questions for readiness.
+const PAUSE: Duration = Duration::from_millis(100);
+/// A path that may or may not exist is asked this long.
+const SIDE_QUESTION: Nanos = Nanos::from_secs(2);
+
+/// Why there is nothing to measure.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SessionError {
+    /// The address.
+    #[error(transparent)]
+    Endpoint(#[from] EndpointError),
+    /// TLS.
+    #[error(transparent)]
+    Tls(#[from] TlsSetupError),
+    /// A simulated engine without the address that it listens on.
+    #[error("the simulated engine `{0}` has no address; start it and give its address")]
+    NoAddress(String),
+    /// A header that is none.
+    #[error("`{name}` is no header that can be sent: {why}")]
+    Header {
+        /// Its name.
+        name: String,
+        /// What is wrong.
+        why: String,
+    },
+    /// Nothing answered.
+    #[error(
+        "nothing answered at {target}\n\n  tried    GET {path}, {times} in {waited}\n  got      {got}\n  expected an OpenAI-style server, or another path with --health PATH"
+    )]
+    Silent {
+        /// The address.
+        target: String,
+        /// What was asked for.
+        path: String,
+        /// How often.
+        times: String,
+        /// For how long.
+        waited: spec::Span,
+        /// What came instead of an answer, the last time.
+        got: String,
+    },
+    /// It answered, but never well.
+    #[error(
+        "{target} is not ready\n\n  tried    GET {path}, {times} in {waited}\n  got      {status} {body}\n  expected a status of 2xx{advice}"
+    )]
+    NotReady {
+        /// The address.
+        target: String,
+        /// What was asked for.
+        path: String,
+        /// How often.
+        times: String,
+        /// For how long.
+        waited: spec::Span,
+        /// The last status.
+        status: u16,
+        /// Beginning of the last body.
+        body: String,
+        /// What to do.
+        advice: &'static str,
+    },
+    /// No model was named, and there is not exactly one.
+    #[error("which model? none was named, and {target} offers {}", listed(.offers))]
+    WhichModel {
+        /// The address.
+        target: String,
+        /// What it offers.
+        offers: Vec<String>,
+    },
+    /// The system refused something.
+    #[error("the client could not be set up: {0}")]
+    Client(String),
+}
+
+fn listed(names: &[String]) -> String {
+    match names {
+        [] => "none that it would name; give one by --model".to_owned(),
+        names => format!("{}; choose one by --model", names.join(", ")),
+    }
+}
+
+/// A server that answers: everything that is known of it before the run.
+#[derive(Debug)]
+pub struct Session {
+    pub(crate) dialer: Arc<Dialer>,
+    pub(crate) headers: HeaderMap,
+    pub(crate) path: http::Uri,
+    pub(crate) secrets: Arc<[Secret]>,
+    pub(crate) keeper: StampKeeper,
+    /// Model name sent.
+    pub model: String,
+    /// Models that the server offers.
+    pub models: Vec<String>,
+    /// What the server tells of itself: `models`, `version`, `server`, `max_model_len`.
+    pub server: BTreeMap<String, String>,
+    /// Fields that the server rejects, and what is sent instead.
+    pub adaptation: Adaptation,
+    /// The same in words, for the record.
+    pub negotiated: Vec<String>,
+    /// The server has metrics that can be read.
+    pub metrics: bool,
+}
+
+impl Session {
+    /// Finds the server and gets to know it. `address` stands in for a simulated target: where it
+    /// listens. With `readiness.check` off nothing is asked but the list of models, and that only if
+    /// no model is named; no field is negotiated then.
+    pub fn open(spec: &Spec, address: Option<&str>, key: Option<Secret>) -> Result<Session, SessionError> {
+        let url = match (&spec.target, address) {
+            (_, Some(address)) => address.to_owned(),
+            (Target::Http(url), None) => url.clone(),
+            (Target::Sim(sim), None) => return Err(SessionError::NoAddress(sim.to_string())),
+        };
+        // First of all: the kernel begins to stamp a moment after it is asked.
+        let keeper = StampKeeper::new();
+        let endpoint = Endpoint::resolve(&url)?;
+        let dialer = Arc::new(Dialer::new(endpoint, &spec.api.tls)?);
+        let headers = headers(spec, &dialer.endpoint, key.as_ref())?;
+        let path = spec.api.path.as_deref().unwrap_or(spec.api.dialect.default_path());
+        let uri = dialer.endpoint.path(path);
+        let uri = uri.parse().map_err(|e| SessionError::Client(format!("`{uri}` is no path: {e}")))?;
+        let asker =
+            Asker::new(dialer.clone(), headers.clone()).map_err(|e| SessionError::Client(e.to_string()))?;
+
+        let mut session = Session {
+            dialer,
+            headers,
+            path: uri,
+            secrets: secrets(spec, key.as_ref()),
+            keeper,
+            model: String::new(),
+            models: Vec::new(),
+            server: BTreeMap::new(),
+            adaptation: Adaptation::default(),
+            negotiated: Vec::new(),
+            metrics: false,
+        };
+        let check = spec.api.readiness.check;
+        if check {
+            session.wait_ready(spec, &asker, key.as_ref())?;
+            session.settle_address();
+        }
+        session.choose_model(spec, &asker)?;
+        if check {
+            session.look_around(&asker);
+            session.negotiate(spec, &asker, path);
+        }
+        Ok(session)
+    }
+
+    /// The address spoken to.
+    pub fn target(&self) -> String {
+        self.dialer.endpoint.to_string()
+    }
+    /// The addresses that its name stands for, frozen.
+    pub fn addresses(&self) -> Vec<String> {
+        self.dialer.endpoint.addresses.iter().map(ToString::to_string).collect()
+    }
+    /// The kernel grants receive stamps.
+    pub fn kernel_stamps(&self) -> bool {
+        self.keeper.granted()
+    }
+
+    fn wait_ready(&mut self, spec: &Spec, asker: &Asker, key: Option<&Secret>) -> Result<(), SessionError> {
+        let readiness = &spec.api.readiness;
+        let clock = Clock::start();
+        let mut tries = 0_u32;
+        loop {
+            tries += 1;
+            let left = readiness.wait.0.saturating_since(clock.now());
+            let answer = asker.get(&readiness.path, QUESTION.min(left.max(Nanos::from_millis(500))));
+            // An answer that no waiting changes: a wrong key, a wrong path.
+            let hopeless = matches!(&answer, Ok(a) if (400..500).contains(&a.status) && !matches!(a.status, 408 | 425 | 429));
+            if let Ok(answer) = &answer
+                && answer.is_good()
+            {
+                self.note_server(answer);
+                return Ok(());
+            }
+            let over = clock.now() + Nanos::from(PAUSE) >= readiness.wait.0;
+            if !over && !hopeless {
+                std::thread::sleep(PAUSE);
+                continue;
+            }
+            let redact = |text: String| key.map_or(text.clone(), |key| key.redact(&text));
+            let target = self.target();
+            let path = self.dialer.endpoint.path(&readiness.path);
+            let times = if tries == 1 { "once".to_owned() } else { format!("{tries} times") };
+            let waited = spec::Span(Nanos::from_millis(clock.now().0 / 1_000_000));
+            return Err(match answer {
+                Err(error) => {
+                    SessionError::Silent { target, path, times, waited, got: redact(error.to_string()) }
+                }
+                Ok(answer) => SessionError::NotReady {
+                    target,
+                    path,
+                    times,
+                    waited,
+                    status: answer.status,
+                    body: redact(answer.excerpt()),
+                    advice: advice(answer.status),
+                },
+            });
+        }
+    }
+
+    /// A name with several addresses: the one that answers is tried first from now on, so that no
+    /// connection of the run pays for one that does not (`localhost` is often two).
+    fn settle_address(&mut self) {
+        let addresses = &self.dialer.endpoint.addresses;
+        if addresses.len() < 2 {
+            return;
+        }
+        let answers =
+            |address: &&SocketAddr| TcpStream::connect_timeout(address, SIDE_QUESTION.duration()).is_ok();
+        if let Some(address) = addresses.iter().find(answers).copied() {
+            Arc::make_mut(&mut self.dialer).endpoint.prefer(address);
+        }
+    }
+
+    fn note_server(&mut self, answer: &Answer) {
+        if let Some(name) = answer.headers.get(http::header::SERVER) {
+            let name = String::from_utf8_lossy(name.as_bytes()).into_owned();
+            self.server.insert("server".to_owned(), name);
+        }
+    }
+
+    fn choose_model(&mut self, spec: &Spec, asker: &Asker) -> Result<(), SessionError> {
+        if let Some(model) = &spec.api.model {
+            self.model = model.clone();
+            if !spec.api.readiness.check {
+                return Ok(());
+            }
+        }
+        if let Ok(answer) = asker.get("/v1/models", QUESTION)
+            && answer.is_good()
+        {
+            self.note_server(&answer);
+            self.note_models(&answer.body);
+        }
+        if !self.model.is_empty() {
+            return Ok(());
+        }
+        match self.models.as_slice() {
+            [only] => self.model = only.clone(),
+            several => {
+                return Err(SessionError::WhichModel { target: self.target(), offers: several.to_vec() });
+            }
+        }
+        self.note_length();
+        Ok(())
+    }
+
+    fn note_models(&mut self, body: &[u8]) {
+        let Ok(page) = serde_json::from_slice::<serde_json::Value>(body) else { return };
+        let entries = page.get("data").and_then(|d| d.as_array()).map(Vec::as_slice).unwrap_or_default();
+        for entry in entries {
+            let Some(id) = entry.get("id").and_then(|id| id.as_str()) else { continue };
+            self.models.push(id.to_owned());
+            let length = entry
+                .get("max_model_len")
+                .or_else(|| entry.get("meta").and_then(|meta| meta.get("n_ctx")))
+                .and_then(serde_json::Value::as_u64);
+            if let Some(length) = length {
+                self.server.insert(format!("max_model_len of {id}"), length.to_string());
+            }
+            if let Some(owner) = entry.get("owned_by").and_then(|owner| owner.as_str()) {
+                self.server.insert("owned_by".to_owned(), owner.to_owned());
+            }
+        }
+        self.server.insert("models".to_owned(), self.models.join(", "));
+        self.note_length();
+    }
+
+    fn note_length(&mut self) {
+        if let Some(length) = self.server.get(&format!("max_model_len of {}", self.model)) {
+            self.server.insert("max_model_len".to_owned(), length.clone());
+        }
+    }
+
+    /// What may or may not be there.
+    fn look_around(&mut self, asker: &Asker) {
+        if let Ok(answer) = asker.get("/version", SIDE_QUESTION)
+            && answer.is_good()
+            && let Ok(page) = serde_json::from_slice::<serde_json::Value>(&answer.body)
+            && let Some(version) = page.get("version").and_then(|v| v.as_str())
+        {
+            self.server.insert("version".to_owned(), version.to_owned());
+        }
+        if let Ok(answer) = asker.get("/metrics", SIDE_QUESTION) {
+            self.metrics = answer.is_good() && metrics::is_useful(&String::from_utf8_lossy(&answer.body));
+        }
+    }
+
+    /// Unless the run sends no optional field: asks for one token with every field that the run will send, and gives up those that the
+    /// server rejects. Any other fault is left to the run, which counts it.
+    fn negotiate(&mut self, spec: &Spec, asker: &Asker, path: &str) {
+        let optional = spec.api.stream && spec.api.ask_usage || spec.api.length.force == Force::Auto;
+        if !optional {
+            return;
+        }
+        for _ in 0..4 {
+            let probe = body(&spec.api, &self.model, PromptRef::Text("Hi"), Some(1), None, &self.adaptation);
+            let Ok(answer) = asker.post(path, Bytes::from(probe.bytes), PROBE) else { break };
+            if answer.is_good() {
+                break;
+            }
+            match self.adaptation.after_rejection(&spec.api, answer.status, &answer.body) {
+                Some(next) => self.adaptation = next,
+                None => break,
+            }
+        }
+        self.negotiated = self.adaptation.describe();
+    }
+}
+
+fn advice(status: u16) -> &'static str {
+    match status {
+        401 | 403 => "; the key is missing or wrong: give it by --api-key-env NAME",
+        404 | 405 => "; if the server has no such page, name another by --health PATH",
+        503 => "; it may still be loading: wait longer with --ready-wait",
+        _ => "",
+    }
+}
+
+/// The headers of every request.
+fn headers(spec: &Spec, endpoint: &Endpoint, key: Option<&Secret>) -> Result<HeaderMap, SessionError> {
+    let bad = |name: &str, why: String| SessionError::Header { name: name.to_owned(), why };
+    let value = |name: &str, text: &str| HeaderValue::try_from(text).map_err(|e| bad(name, e.to_string()));
+    let mut map = HeaderMap::new();
+    map.insert(HOST, value("host", &endpoint.authority)?);
+    map.insert(USER_AGENT, HeaderValue::from_static(concat!("inferometer/", env!("CARGO_PKG_VERSION"))));
+    map.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    let accept = if spec.api.stream { "text/event-stream" } else { "application/json" };
+    map.insert(ACCEPT, HeaderValue::from_static(accept));
+    // An encoder holds tokens back until its block is full.
+    map.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+    if let Some(key) = key {
+        let mut authorization = value("authorization", &format!("Bearer {}", key.reveal()))?;
+        authorization.set_sensitive(true);
+        map.insert(AUTHORIZATION, authorization);
+    }
+    for (name, text) in &spec.api.headers {
+        let header = HeaderName::try_from(name.as_str()).map_err(|e| bad(name, e.to_string()))?;
+        map.insert(header, value(name, text)?);
+    }
+    Ok(map)
+}
+
+/// Texts that a server may repeat and that must not reach a record.
+fn secrets(spec: &Spec, key: Option<&Secret>) -> Arc<[Secret]> {
+    const SOUNDS: [&str; 7] = ["auth", "key", "token", "secret", "cookie", "password", "credential"];
+    let named = spec.api.headers.iter().filter(|(name, _)| {
+        let name = name.to_ascii_lowercase();
+        SOUNDS.iter().any(|sound| name.contains(sound))
+    });
+    // A header `Authorization: Bearer abc` hides `abc` too, however it is repeated.
+    let values = named.flat_map(|(_, value)| [Some(value.as_str()), value.rsplit(' ').next()]);
+    let mut all: Vec<String> =
+        key.map(Secret::reveal).into_iter().chain(values.flatten()).map(str::to_owned).collect();
+    all.retain(|text| text.len() >= 4);
+    all.sort_by_key(|text| std::cmp::Reverse(text.len()));
+    all.dedup();
+    all.into_iter().map(Secret::new).collect()
+}
