@@ -1,4 +1,5 @@
 //! The engine models against theory and against their own laws, in virtual time.
+#![allow(clippy::unwrap_used)]
 
 use std::sync::Arc;
 
@@ -238,6 +239,25 @@ fn small_batching(kv_blocks: u32, chunk: u32, max_seqs: u32, cache: bool) -> Bat
         panic!("a batching engine")
     };
     BatchingConfig { kv_blocks, chunk, max_seqs, prefix_cache: cache, ..base }
+}
+
+/// Not a test of the code but of the machine: prints the cost of a request in virtual time.
+#[test]
+#[ignore = "measures the machine"]
+fn virtual_cost() {
+    for (target, rate, n, output) in
+        [("sim://fifo?service=10ms", 80.0, 100_000, 1), ("sim://llama-3.1-8b@h100", 20.0, 2_000, 200)]
+    {
+        let mut arrivals = poisson(rate, n, 1);
+        arrivals.iter_mut().for_each(|a| a.1 = Job::new(500, output));
+        let clock = clock::Clock::start();
+        let outcomes = virtual_open(engine(target).as_mut(), &arrivals, None);
+        let spent = clock.now().as_secs_f64() * 1e6 / n as f64;
+        println!(
+            "{target}: {spent:.2} us a request, {} tokens",
+            outcomes.iter().map(Outcome::tokens).sum::<u64>()
+        );
+    }
 }
 
 proptest! {

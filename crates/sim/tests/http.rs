@@ -1,4 +1,5 @@
 //! The HTTP front, spoken to over plain TCP by a client of this test's own making.
+#![allow(clippy::unwrap_used)]
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -380,6 +381,7 @@ fn each_fault_is_what_it_says() {
     }
     let (reply, row) = run("slow-accept=40ms", json!({}));
     assert!(reply.complete && row.status == 200);
+    assert_eq!(row.fault.as_deref(), Some("slow-accept"));
     let (reply, _) = run("malformed=2", json!({}));
     let broken =
         reply.events().iter().filter(|e| *e != "[DONE]" && serde_json::from_str::<Value>(e).is_err()).count();
@@ -454,6 +456,7 @@ fn a_full_queue_is_a_503_and_not_a_broken_stream() {
         .contains("num_requests_running{engine=\"0\",model_name=\"fifo\"} 1.0")
     {
         polls += 1;
+        std::thread::sleep(Duration::from_millis(2));
         assert!(polls < 1_000, "the first request never started");
     }
     let reply = once(&server, "POST", CHAT, &chat(json!({})));

@@ -82,6 +82,8 @@ pub struct Conn {
     pub stream: TcpStream,
     /// Number from 1, in order of acceptance.
     pub number: u64,
+    /// It was left alone at first, and its first request shall say so.
+    pub slow: bool,
     /// Bytes read and not yet used.
     pub input: Vec<u8>,
     queue: VecDeque<Queued>,
@@ -105,6 +107,7 @@ impl Conn {
         Self {
             stream,
             number,
+            slow: false,
             input: Vec::new(),
             queue: VecDeque::new(),
             after: None,

@@ -103,8 +103,11 @@ pub fn parse(bytes: &[u8]) -> Parsed {
     Parsed::Complete(Box::new(request), head_len + length)
 }
 
+/// A body and the bytes that it took.
+type Body = (Vec<u8>, usize);
+
 /// Undoes the chunked framing; `None`: more is needed.
-fn dechunk(mut bytes: &[u8]) -> Result<Option<(Vec<u8>, usize)>, (u16, &'static str)> {
+fn dechunk(mut bytes: &[u8]) -> Result<Option<Body>, (u16, &'static str)> {
     let whole = bytes.len();
     let mut body = Vec::new();
     loop {
@@ -153,7 +156,7 @@ pub fn reason(status: u16) -> &'static str {
         502 => "Bad Gateway",
         503 => "Service Unavailable",
         504 => "Gateway Timeout",
-        400..500 => "Client Error",
+        ..500 => "Client Error",
         _ => "Server Error",
     }
 }

@@ -10,6 +10,7 @@ mod metrics;
 mod pages;
 mod prepare;
 mod server;
+mod serving;
 mod stream;
 pub mod truth;
 

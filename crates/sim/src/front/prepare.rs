@@ -286,7 +286,6 @@ pub fn worker(
     results: std::sync::mpsc::Sender<(usize, u64, Prepared)>,
     wake: impl Fn(),
 ) {
-    config.counter.warm();
     for raw in requests {
         let prepared = prepare(&config, &raw);
         if results.send((raw.conn, raw.number, prepared)).is_err() {

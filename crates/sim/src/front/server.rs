@@ -12,20 +12,20 @@ use polling::{Event, Events, PollMode, Poller};
 use socket2::SockRef;
 use spec::Nanos;
 
-use super::conn::{Active, After, Conn, Wake, raw_now};
-use super::http::{self, Parsed, Request};
+use super::conn::{After, Conn, Wake, raw_now};
+use super::http::{self, Parsed};
 use super::metrics::Metrics;
-use super::prepare::{self, Endpoint, Prepared, Raw, error_body};
-use super::stream::{Answer, Output, Then};
-use super::truth::{TruthLog, TruthRow};
+use super::prepare::{self, Prepared, Raw, error_body};
+use super::stream::{Output, Then};
+use super::truth::TruthLog;
 use super::{Served, TruthSink};
 use crate::config::SimConfig;
-use crate::engine::{self, Emission, Engine, JobId, Rejection};
+use crate::engine::{Emission, Engine, JobId};
 use crate::error::SimError;
 use crate::faults::Fault;
 
 /// The last stretch before a moment is spun, because a sleeping thread wakes late.
-const SPIN_NS: u64 = 60_000;
+const SPIN_NS: u64 = 120_000;
 /// The longest sleep, so that the shutdown flag is seen.
 const LONGEST_SLEEP_NS: u64 = 50_000_000;
 /// Connections that the kernel holds until they are accepted.
@@ -37,29 +37,29 @@ const LISTENER: usize = 0;
 pub struct Server {
     pub(super) config: Arc<SimConfig>,
     pub(super) engine: Box<dyn Engine>,
-    listener: TcpListener,
-    poller: Arc<Poller>,
-    conns: HashMap<usize, Conn>,
-    next_key: usize,
-    jobs: HashMap<JobId, usize>,
-    timers: BinaryHeap<Reverse<(u64, usize)>>,
-    to_worker: Option<Sender<Raw>>,
-    from_worker: Receiver<(usize, u64, Prepared)>,
-    worker: Option<std::thread::JoinHandle<()>>,
-    truth: Option<TruthLog>,
+    pub(super) listener: TcpListener,
+    pub(super) poller: Arc<Poller>,
+    pub(super) conns: HashMap<usize, Conn>,
+    pub(super) next_key: usize,
+    pub(super) jobs: HashMap<JobId, usize>,
+    pub(super) timers: BinaryHeap<Reverse<(u64, usize)>>,
+    pub(super) to_worker: Option<Sender<Raw>>,
+    pub(super) from_worker: Receiver<(usize, u64, Prepared)>,
+    pub(super) worker: Option<std::thread::JoinHandle<()>>,
+    pub(super) truth: Option<TruthLog>,
     pub(super) metrics: Metrics,
-    served: Served,
+    pub(super) served: Served,
     /// Raw clock at engine time 0.
-    origin: u64,
+    pub(super) origin: u64,
     /// Wall clock at the start, whole seconds: a label.
     pub(super) created: i64,
-    emissions: Vec<Emission>,
+    pub(super) emissions: Vec<Emission>,
     /// Connections whose next request may be complete already.
-    ready: Vec<usize>,
+    pub(super) ready: Vec<usize>,
     /// Jobs that the engine has not yet accepted or refused.
-    fresh: Vec<(usize, JobId)>,
+    pub(super) fresh: Vec<(usize, JobId)>,
     /// Accepting is off until then: the process has no more descriptors.
-    accept_again: Option<u64>,
+    pub(super) accept_again: Option<u64>,
 }
 
 fn io(doing: &'static str) -> impl Fn(std::io::Error) -> SimError {
@@ -75,6 +75,8 @@ impl Server {
         // SAFETY: the listener lives as long as the server, which deletes it from the poller in `run`.
         unsafe { poller.add_with_mode(&listener, Event::readable(LISTENER), PollMode::Level) }
             .map_err(io("watching the listener"))?;
+        // A server that listens is ready: no request pays for the loading of a vocabulary.
+        config.counter.warm();
         let config = Arc::new(config);
         let (to_worker, requests) = channel();
         let (results, from_worker) = channel();
@@ -115,11 +117,11 @@ impl Server {
         })
     }
 
-    fn engine_time(&self, raw: u64) -> Nanos {
+    pub(super) fn engine_time(&self, raw: u64) -> Nanos {
         Nanos((raw.saturating_sub(self.origin) as f64 * self.config.time_scale) as u64)
     }
 
-    fn raw_time(&self, engine: Nanos) -> u64 {
+    pub(super) fn raw_time(&self, engine: Nanos) -> u64 {
         // Rounded up, so that the engine has something to do when the moment comes.
         self.origin.saturating_add((engine.0 as f64 / self.config.time_scale).ceil() as u64)
     }
@@ -189,8 +191,9 @@ impl Server {
                     self.next_key += 1;
                     self.served.connections += 1;
                     let number = self.served.connections;
-                    let conn = Conn::new(stream, number);
+                    let mut conn = Conn::new(stream, number);
                     let slow = self.slow_accept(number);
+                    conn.slow = slow.is_some();
                     let interest = if slow.is_some() { Event::none(key) } else { Event::readable(key) };
                     // SAFETY: `drop_conn` deletes the socket from the poller before it is closed.
                     let added = unsafe { self.poller.add_with_mode(&conn.stream, interest, PollMode::Level) };
@@ -225,7 +228,7 @@ impl Server {
         })
     }
 
-    fn set_timer(&mut self, key: usize, at: u64, wake: Wake) {
+    pub(super) fn set_timer(&mut self, key: usize, at: u64, wake: Wake) {
         if let Some(conn) = self.conns.get_mut(&key) {
             conn.wake = Some((at, wake));
             self.timers.push(Reverse((at, key)));
@@ -290,7 +293,7 @@ impl Server {
     }
 
     /// Takes a complete request off the connection's input, when none is being served.
-    fn next_request(&mut self, key: usize) {
+    pub(super) fn next_request(&mut self, key: usize) {
         let Some(conn) = self.conns.get_mut(&key) else { return };
         if conn.active.is_some() || conn.after.is_some() || conn.input.is_empty() {
             return;
@@ -318,224 +321,8 @@ impl Server {
         }
     }
 
-    fn request(&mut self, key: usize, request: Request, received: u64) {
-        let endpoint = match (request.method.as_str(), request.path.trim_end_matches('/')) {
-            ("POST", "/v1/chat/completions") => Endpoint::Chat,
-            ("POST", "/v1/completions") => Endpoint::Completions,
-            ("POST", "/tokenize") => Endpoint::Tokenize,
-            (method, path) => {
-                let (status, content_type, body) = self.page(method, path);
-                let id = request.request_id.as_deref();
-                let bytes = http::answer(status, content_type, id, request.keep_alive, &body);
-                if let Some(conn) = self.conns.get_mut(&key) {
-                    conn.queue(bytes, 0, received);
-                    conn.after = Some(if request.keep_alive { After::Next } else { After::Close });
-                }
-                self.flush(key);
-                return;
-            }
-        };
-        let counted = endpoint != Endpoint::Tokenize;
-        self.served.requests += u64::from(counted);
-        let number = if counted { self.served.requests } else { 0 };
-        let Some(conn) = self.conns.get_mut(&key) else { return };
-        conn.active = Some(Box::new(Active {
-            truth: TruthRow {
-                request_id: request.request_id.clone().unwrap_or_else(|| format!("sim-{number}")),
-                number,
-                connection: conn.number,
-                received_ns: received,
-                ..TruthRow::default()
-            },
-            answer: None,
-            job: None,
-            engine_finished: false,
-            http11: request.http11,
-            keep_alive: request.keep_alive,
-            request_id: request.request_id,
-            first_token: 0,
-            last_token: 0,
-            tokens: 0,
-            counted,
-        }));
-        let raw = Raw { conn: key, number, endpoint, body: request.body };
-        if self.to_worker.as_ref().is_none_or(|w| w.send(raw).is_err()) {
-            self.drop_conn(key, false);
-        }
-    }
-
-    /// The worker has looked at a request.
-    fn prepared(&mut self, key: usize, number: u64, prepared: Prepared) {
-        let Some(conn) = self.conns.get_mut(&key) else { return };
-        let Some(active) = conn.active.as_mut().filter(|a| a.truth.number == number) else { return };
-        let now = raw_now();
-        let generation = match prepared {
-            Prepared::Answer { status, body, fault } => {
-                active.truth.fault = fault.map(|f| f.kind().to_owned());
-                self.answer_at(key, status, "application/json", &body, now);
-                return;
-            }
-            Prepared::Generate(generation) => generation,
-        };
-        active.truth.fault = generation.fault.map(|f| f.kind().to_owned());
-        active.truth.input_tokens = generation.job.input_tokens;
-        match generation.fault {
-            Some(Fault::Status { code, after }) => {
-                let body = error_body(code, "InjectedFault", None, "the simulator was told to fail");
-                self.answer_at(key, code, "application/json", &body, now + after.0);
-                return;
-            }
-            Some(Fault::Html) => {
-                let body = b"<html><body><h1>It works!</h1></body></html>";
-                self.answer_at(key, 200, "text/html", body, now);
-                return;
-            }
-            _ => {}
-        }
-        let received = active.truth.received_ns;
-        let answer = Answer::new(
-            &self.config,
-            generation,
-            number,
-            active.request_id.clone(),
-            active.http11,
-            active.keep_alive,
-            self.created,
-        );
-        if matches!(answer.fault(), Some(Fault::Reset(0))) {
-            active.answer = Some(answer);
-            self.deliver(key, Output { then: Then::Reset, ..Output::default() }, now);
-            return;
-        }
-        // The engine counts from the reception: looking at the request is the front's affair.
-        let at = Nanos((received.saturating_sub(self.origin) as f64 * self.config.time_scale) as u64);
-        let job = self.engine.submit(at, answer.job().clone());
-        active.truth.submitted_ns = now;
-        active.job = Some(job);
-        active.answer = Some(answer);
-        self.jobs.insert(job, key);
-        self.fresh.push((key, job));
-    }
-
-    /// Sends what a server sends before the first token, for jobs that the engine has not refused.
-    fn accept_jobs(&mut self) {
-        let config = Arc::clone(&self.config);
-        for (key, job) in std::mem::take(&mut self.fresh) {
-            let Some(active) = self.conns.get_mut(&key).and_then(|c| c.active.as_mut()) else { continue };
-            let due = active.truth.submitted_ns;
-            if active.job == Some(job)
-                && let Some(answer) = &mut active.answer
-            {
-                let output = answer.accepted(&config);
-                self.deliver(key, output, due);
-            }
-        }
-    }
-
-    /// Sends a complete answer that needs no engine, now or later.
-    fn answer_at(&mut self, key: usize, status: u16, content_type: &str, body: &[u8], at: u64) {
-        let Some(conn) = self.conns.get_mut(&key) else { return };
-        let Some(active) = &mut conn.active else { return };
-        active.truth.status = status;
-        let keep = active.keep_alive;
-        let bytes = http::answer(status, content_type, active.request_id.as_deref(), keep, body);
-        conn.after = Some(if keep { After::Next } else { After::Close });
-        if at > raw_now() {
-            conn.delayed = Some(bytes);
-            self.set_timer(key, at, Wake::Answer);
-        } else {
-            conn.queue(bytes, 0, at);
-            self.flush(key);
-        }
-    }
-
-    fn run_engine(&mut self) {
-        let now = self.engine_time(raw_now());
-        if self.engine.next_event().is_none_or(|at| at > now) {
-            return;
-        }
-        let mut emissions = std::mem::take(&mut self.emissions);
-        emissions.clear();
-        self.engine.advance(now, &mut emissions);
-        // A job's last token and its end belong in one delivery.
-        for (i, emission) in emissions.iter().enumerate() {
-            let Some(&key) = self.jobs.get(&emission.job) else { continue };
-            let due = self.raw_time(emission.at);
-            match emission.event {
-                engine::Event::Started { cached } => self.started(key, cached, due),
-                engine::Event::Tokens(n) => {
-                    let last = emissions
-                        .get(i + 1)
-                        .is_some_and(|e| e.job == emission.job && e.event == engine::Event::Finished);
-                    self.tokens(key, n, last, due);
-                }
-                engine::Event::Finished => {
-                    self.jobs.remove(&emission.job);
-                }
-                engine::Event::Rejected(why) => {
-                    self.jobs.remove(&emission.job);
-                    self.rejected(key, why, due);
-                }
-            }
-        }
-        self.emissions = emissions;
-    }
-
-    fn started(&mut self, key: usize, cached: u32, due: u64) {
-        if let Some(active) = self.conns.get_mut(&key).and_then(|c| c.active.as_mut()) {
-            active.truth.started_ns = due;
-            active.truth.cached_tokens = cached;
-            if let Some(answer) = &mut active.answer {
-                answer.cached = cached;
-            }
-            self.metrics.queue.observe(due.saturating_sub(active.truth.received_ns) as f64 / 1e9);
-        }
-    }
-
-    fn tokens(&mut self, key: usize, n: u32, last: bool, due: u64) {
-        let config = Arc::clone(&self.config);
-        let Some(active) = self.conns.get_mut(&key).and_then(|c| c.active.as_mut()) else { return };
-        let Some(answer) = &mut active.answer else { return };
-        let metrics = &mut self.metrics;
-        metrics.generation_tokens += u64::from(n);
-        if active.tokens == 0 {
-            active.first_token = due;
-            metrics.prompt_tokens += u64::from(active.truth.input_tokens);
-            metrics.cached_tokens += u64::from(active.truth.cached_tokens);
-            metrics.ttft.observe(due.saturating_sub(active.truth.received_ns) as f64 / 1e9);
-        } else {
-            metrics.gap.observe(due.saturating_sub(active.last_token) as f64 / 1e9);
-        }
-        active.tokens += n;
-        active.last_token = due;
-        if last {
-            active.job = None;
-            active.engine_finished = true;
-        }
-        let output = answer.produced(&config, n, last);
-        self.deliver(key, output, due);
-    }
-
-    fn rejected(&mut self, key: usize, why: Rejection, due: u64) {
-        let Some(conn) = self.conns.get_mut(&key) else { return };
-        let Some(active) = &mut conn.active else { return };
-        active.job = None;
-        let (status, kind) = match why {
-            Rejection::Context { .. } => (400, "BadRequestError"),
-            Rejection::QueueFull { .. } => (503, "ServiceUnavailableError"),
-        };
-        if active.truth.writes.is_empty() && !conn.blocked() {
-            let body = error_body(status, kind, None, &why.to_string());
-            self.answer_at(key, status, "application/json", &body, due);
-        } else {
-            // The head is out already: all that is left is to break off.
-            conn.after = Some(After::Close);
-            self.flush(key);
-        }
-    }
-
     /// Puts an answer's output on the wire.
-    fn deliver(&mut self, key: usize, output: Output, due: u64) {
+    pub(super) fn deliver(&mut self, key: usize, output: Output, due: u64) {
         let Some(conn) = self.conns.get_mut(&key) else { return };
         for (bytes, tokens) in output.writes {
             conn.queue(bytes, tokens, due);
@@ -555,7 +342,7 @@ impl Server {
     }
 
     /// Writes what waits; goes on to what follows once all is out.
-    fn flush(&mut self, key: usize) {
+    pub(super) fn flush(&mut self, key: usize) {
         let Some(conn) = self.conns.get_mut(&key) else { return };
         if !conn.flush() {
             self.drop_conn(key, true);
@@ -587,51 +374,7 @@ impl Server {
         }
     }
 
-    /// Closes the books of the request being served.
-    fn end_request(&mut self, key: usize, disconnected: bool) {
-        let Some(conn) = self.conns.get_mut(&key) else { return };
-        let Some(active) = conn.active.take() else { return };
-        let Active { mut truth, answer, job, first_token, last_token, tokens, counted, .. } = *active;
-        let now = raw_now();
-        if let Some(job) = job {
-            self.jobs.remove(&job);
-            self.engine.cancel(self.engine_time(now), job);
-        }
-        if !counted {
-            return;
-        }
-        if let Some(answer) = &answer {
-            if answer.status > 0 {
-                truth.status = answer.status;
-            }
-            truth.finish = answer.finish.map(str::to_owned);
-            truth.output_tokens = answer.completion_tokens();
-            truth.fault = answer.fault().map(|f| f.kind().to_owned()).or(truth.fault);
-        }
-        truth.ended_ns = now;
-        truth.disconnected = disconnected;
-        let metrics = &mut self.metrics;
-        match (&truth.finish, disconnected) {
-            (_, true) => metrics.aborted += 1,
-            (Some(reason), _) if reason == "length" => metrics.length += 1,
-            (Some(_), _) => metrics.stopped += 1,
-            (None, _) => metrics.errors += 1,
-        }
-        if tokens > 0 && truth.finish.is_some() {
-            metrics.e2e.observe(last_token.saturating_sub(truth.received_ns) as f64 / 1e9);
-            metrics.input.observe(f64::from(truth.input_tokens));
-            metrics.output.observe(f64::from(tokens));
-            if tokens > 1 {
-                let span = last_token.saturating_sub(first_token) as f64 / 1e9;
-                metrics.tpot.observe(span / f64::from(tokens - 1));
-            }
-        }
-        if let Some(log) = &self.truth {
-            log.put(truth);
-        }
-    }
-
-    fn drop_conn(&mut self, key: usize, disconnected: bool) {
+    pub(super) fn drop_conn(&mut self, key: usize, disconnected: bool) {
         let served = self.conns.get(&key).is_some_and(|c| c.active.is_some());
         if served {
             // An answer that is complete for the client is no disconnection.

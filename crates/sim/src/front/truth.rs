@@ -46,6 +46,15 @@ pub struct TruthRow {
     pub disconnected: bool,
 }
 
+impl TruthRow {
+    /// Notes the fault that strikes the request itself.
+    pub(super) fn strike(&mut self, fault: Option<crate::faults::Fault>) {
+        if let Some(fault) = fault {
+            self.fault = Some(fault.kind().to_owned());
+        }
+    }
+}
+
 /// The thread that writes the log.
 #[derive(Debug)]
 pub struct TruthLog {
