@@ -12,7 +12,7 @@ use crate::compose::{Beginning, Composer, Draft};
 use crate::lexicon::Lexicon;
 use crate::prompt::{Content, Identity, Prompt};
 use crate::rows::{Dropped, Row, Rows, jsonl, sharegpt};
-use crate::stream::{VERSION, permuted, stream};
+use crate::stream::{VERSION, hash_bytes, permuted, stream};
 use crate::tokenizer::Tokenizer;
 use crate::{CorpusError, cut, hex};
 
@@ -361,15 +361,13 @@ impl fmt::Debug for Corpus {
 }
 
 fn synthetic_prompt(draft: Draft, ids: Option<Vec<u32>>, isl: u32, shared: u32) -> Prompt {
-    let content = Content::Text(draft.text);
-    let whole = content.hash();
-    let identity = match (&ids, &content) {
-        (Some(ids), _) => Identity::of_ids(ids, whole),
-        (None, Content::Text(text)) => Identity::of_bytes(text.as_bytes(), whole),
-        (None, Content::Messages(_)) => Identity { first16: whole, first64: whole, whole },
+    let bytes = draft.text.as_bytes();
+    let identity = match &ids {
+        Some(ids) => Identity::of_ids(ids, hash_bytes(bytes)),
+        None => Identity::of_bytes(bytes, hash_bytes(bytes)),
     };
     Prompt {
-        content,
+        content: Content::Text(draft.text),
         planned: Some(isl),
         counted: ids.map(|ids| ids.len() as u32),
         shared,

@@ -209,6 +209,23 @@ fn wishes_that_do_not_go_together_are_refused() {
     let none = CacheProtocol::SharedPrefix { tokens: 0, groups: 1 };
     assert!(refuse(synthetic(none)).contains("at least 1 token"));
     assert!(unique(None, 1).prompt(0, None).is_err());
+    // A slip in a length must not fill the memory.
+    assert!(unique(None, 1).prompt(0, Some(u32::MAX)).unwrap_err().to_string().contains("16777216"));
+    let huge = CacheProtocol::SharedPrefix { tokens: u32::MAX, groups: 1 };
+    assert!(refuse(synthetic(huge)).contains("16777216"));
+    // Any number of groups costs the same.
+    let many = CacheProtocol::SharedPrefix { tokens: 8, groups: u32::MAX };
+    let corpus = Corpus::with_tokenizer(&synthetic(many), None, 1).unwrap();
+    assert_eq!(corpus.prompt(u64::MAX, Some(16)).unwrap().shared, 8);
+}
+
+#[test]
+fn even_two_tokens_tell_thousands_of_prompts_apart() {
+    let corpus = unique(Some(embedded("qwen2")), 8);
+    let twos: BTreeSet<u64> = (0..5000).map(|i| corpus.prompt(i, Some(2)).unwrap().identity.whole).collect();
+    assert!(twos.len() > 4950, "{}", twos.len());
+    let ones: BTreeSet<u64> = (0..1000).map(|i| corpus.prompt(i, Some(1)).unwrap().identity.whole).collect();
+    assert_eq!(ones.len(), 1000);
 }
 
 #[test]

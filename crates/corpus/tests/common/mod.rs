@@ -41,7 +41,7 @@ pub fn text(prompt: &Prompt) -> &str {
     }
 }
 
-/// Counts encodes of whole prompts: everything that is longer than a priced word.
+/// Counts every call that splits text.
 pub struct Counting {
     pub inner: Tokenizer,
     pub encodes: AtomicU64,
