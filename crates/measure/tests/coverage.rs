@@ -55,8 +55,8 @@ fn coverage(runs: u64, p: f64, truth: f64, mut latencies: impl FnMut(&mut Draws)
 
 #[test]
 fn independent_draws() {
-    for (p, n) in [(0.5, 200), (0.95, 200), (0.99, 1000)] {
-        let truth = -(1.0 - p as f64).ln();
+    for (p, n) in [(0.5_f64, 200), (0.95, 200), (0.99, 1000)] {
+        let truth = -(1.0 - p).ln();
         let (claimed, covers) =
             coverage(200, p, truth, |draws| (0..n).map(|_| draws.exponential(1.0)).collect());
         // Expected 98, 97, 96 %; 200 runs give ± 3 points.
@@ -78,8 +78,8 @@ fn waiting_times_of_a_queue() {
             })
             .collect()
     };
-    for (p, least_claimed) in [(0.5, 0.9), (0.95, 0.2)] {
-        let truth = -(1.0 - p as f64).ln() / 0.5;
+    for (p, least_claimed) in [(0.5_f64, 0.9), (0.95, 0.2)] {
+        let truth = -(1.0 - p).ln() / 0.5;
         let (claimed, covers) = coverage(100, p, truth, queue);
         assert!(covers >= 0.93, "p{p}: {covers}");
         assert!(claimed >= least_claimed, "p{p}: {claimed}");

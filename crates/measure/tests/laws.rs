@@ -172,7 +172,8 @@ proptest! {
                     last = now;
                 }
                 if let Figure::Known(e) = figure {
-                    prop_assert!(e.interval.low.is_none_or(|low| e.interval.high.is_none_or(|high| low <= high)));
+                    prop_assert!(e.interval.low.is_none_or(|low| low <= e.value), "{metric:?} p{step} {e:?}");
+                    prop_assert!(e.interval.high.is_none_or(|high| high >= e.value), "{metric:?} p{step} {e:?}");
                 }
             }
         }

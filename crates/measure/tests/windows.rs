@@ -47,7 +47,7 @@ fn load(seconds: u64, gap_us: impl Fn(f64) -> f64) -> Run {
         let mut at = ms(20 * user);
         while at < Nanos::from_secs(seconds) {
             let r = answer(1000 * user + requests.len() as u64, at, &gap_us);
-            at = r.closed.unwrap();
+            at = r.closed.expect("an answer ends");
             requests.push(r);
         }
     }
