@@ -343,6 +343,31 @@ impl SimConfig {
     }
 }
 
+impl std::fmt::Display for SimConfig {
+    /// One line for a start message: what is simulated.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match &self.engine {
+            EngineConfig::Fixed(c) => {
+                write!(f, "fixed: first token after {}, then every {}", Span(c.ttft), Span(c.tpot))?;
+            }
+            EngineConfig::Fifo(c) => {
+                write!(f, "fifo: {} server(s), {} a request", c.servers, Span(c.service))?;
+            }
+            EngineConfig::Batching(c) => {
+                let r = &c.roofline;
+                let (name, precision, count) = (r.model.name, r.precision.name(), r.count);
+                write!(f, "{name} in {precision} on {count}x{}: ", r.accelerator.name)?;
+                write!(f, "{} sequences, steps of {} tokens, ", c.max_seqs, c.chunk)?;
+                write!(f, "KV cache of {} tokens", c.kv_blocks * BLOCK_TOKENS)?;
+            }
+        }
+        for rule in &self.faults {
+            write!(f, "; fault {rule}")?;
+        }
+        Ok(())
+    }
+}
+
 fn batching(
     target: &SimTarget,
     options: &Options<'_>,
@@ -458,8 +483,12 @@ mod tests {
         // (80 · 0.9 − 2) GB − 16.06 GB = 53.94 GB; / 131,072 B = 411,529 tokens = 25,720 blocks.
         assert_eq!(b.kv_blocks, 25_720);
         assert_eq!((b.chunk, b.max_seqs, c.context), (8_192, 256, 131_072));
-        let c = config("sim://Meta-Llama/x@h100");
-        assert!(c.is_err());
+        assert_eq!(
+            c.to_string(),
+            "llama-3.1-8b in bf16 on 1xh100: 256 sequences, steps of 8192 tokens, KV cache of 411520 tokens"
+        );
+        let c = config("sim://fixed?ttft=50ms&tpot=5ms&fault=empty:every=2").unwrap();
+        assert_eq!(c.to_string(), "fixed: first token after 50ms, then every 5ms; fault empty:every=2");
         assert_eq!(config("sim://llama-3.1-70b@4xh100?model=mine").unwrap().model, "mine");
     }
 

@@ -55,6 +55,10 @@ pub enum Fault {
     RejectIgnoreEos,
     /// `ignore-max-completion-tokens`: the field is overlooked.
     IgnoreMaxCompletionTokens,
+    /// `ignore-ignore-eos`: `ignore_eos` is overlooked; `min_tokens` still counts.
+    IgnoreIgnoreEos,
+    /// `hang-up`: after a complete answer the connection closes, though the head said keep-alive.
+    HangUp,
     /// `echo`: the answer begins with the prompt.
     Echo,
     /// `cumulative`: every chunk repeats the whole answer so far.
@@ -76,6 +80,8 @@ const KINDS: &[&str] = &[
     "reject-stream-options",
     "reject-ignore-eos",
     "ignore-max-completion-tokens",
+    "ignore-ignore-eos",
+    "hang-up",
     "echo",
     "cumulative",
     "html",
@@ -97,6 +103,8 @@ impl Fault {
             Fault::RejectStreamOptions => "reject-stream-options",
             Fault::RejectIgnoreEos => "reject-ignore-eos",
             Fault::IgnoreMaxCompletionTokens => "ignore-max-completion-tokens",
+            Fault::IgnoreIgnoreEos => "ignore-ignore-eos",
+            Fault::HangUp => "hang-up",
             Fault::Echo => "echo",
             Fault::Cumulative => "cumulative",
             Fault::Html => "html",
@@ -222,6 +230,8 @@ impl FromStr for FaultRule {
             "reject-stream-options" => Fault::RejectStreamOptions,
             "reject-ignore-eos" => Fault::RejectIgnoreEos,
             "ignore-max-completion-tokens" => Fault::IgnoreMaxCompletionTokens,
+            "ignore-ignore-eos" => Fault::IgnoreIgnoreEos,
+            "hang-up" => Fault::HangUp,
             "echo" => Fault::Echo,
             "cumulative" => Fault::Cumulative,
             "html" => Fault::Html,
@@ -318,6 +328,8 @@ mod tests {
             "reject-stream-options",
             "reject-ignore-eos",
             "ignore-max-completion-tokens",
+            "ignore-ignore-eos",
+            "hang-up:seq=2",
             "echo",
             "cumulative",
             "html:seq=1",

@@ -413,6 +413,53 @@ fn each_fault_is_what_it_says() {
 }
 
 #[test]
+fn a_server_can_overlook_and_hang_up() {
+    // `ignore_eos` overlooked: a natural end, unless `min_tokens` forbids it.
+    let (server, _) = start("sim://fixed?ttft=1ms&tpot=1us&natural=5&fault=ignore-ignore-eos");
+    let tokens = |extra: Value| {
+        once(&server, "POST", CHAT, &chat(extra)).usage().unwrap()["completion_tokens"].clone()
+    };
+    assert!(tokens(json!({"max_tokens": 3000})).as_u64().unwrap() < 100);
+    assert_eq!(tokens(json!({"max_tokens": 300, "min_tokens": 300})), json!(300));
+    let (server, sink) = quick("hang-up:seq=1");
+    let mut client = Client::new(server.address());
+    client.send("POST", CHAT, &chat(json!({})));
+    let reply = client.receive();
+    assert!(reply.complete && reply.head.contains("connection: keep-alive"));
+    let mut rest = Vec::new();
+    assert_eq!(client.0.read_to_end(&mut rest).unwrap(), 0, "the connection is over");
+    server.stop().unwrap();
+    assert_eq!(sink.rows()[0].fault.as_deref(), Some("hang-up"));
+}
+
+#[test]
+fn a_slow_reader_gets_everything() {
+    // About 25 MB, more than sockets hold: writes are partial and wait for the client.
+    let (server, sink) = start("sim://fixed?ttft=1ms&tpot=1us&count=bytes&fault=cumulative");
+    let mut client = Client::new(server.address());
+    client.send("POST", CHAT, &chat(json!({"max_tokens": 3000})));
+    let mut polls = 0;
+    while !once(&server, "GET", "/metrics", "")
+        .body
+        .contains("generation_tokens_total{engine=\"0\",model_name=\"fixed\"} 3000.0")
+    {
+        polls += 1;
+        assert!(polls < 1_000, "the engine never finished");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    let reply = client.receive();
+    assert!(reply.complete);
+    let chunks = reply.chunks();
+    let last =
+        chunks.iter().filter_map(|c| c.pointer("/choices/0/delta/content")?.as_str()).next_back().unwrap();
+    assert_eq!(last.split_whitespace().count(), 3000);
+    server.stop().unwrap();
+    let row = &sink.rows()[0];
+    assert_eq!(row.writes.iter().map(|w| w.1).sum::<u32>(), 3000);
+    assert!(row.writes.is_sorted_by_key(|w| w.0));
+}
+
+#[test]
 fn faults_strike_whole_answers_too() {
     let whole = json!({"stream": false});
     let run = |fault: &str| {

@@ -57,6 +57,8 @@ pub fn parse(bytes: &[u8]) -> Parsed {
         keep_alive: http11,
         body: Vec::new(),
     };
+    // The answer to HEAD would have a body that nobody reads; a new connection keeps it apart.
+    let head_only = request.method == "HEAD";
     let (mut length, mut chunked, mut expects) = (None, false, false);
     for header in head.headers.iter() {
         let value = std::str::from_utf8(header.value).unwrap_or("").trim();
@@ -81,6 +83,7 @@ pub fn parse(bytes: &[u8]) -> Parsed {
             request.request_id = Some(value.to_owned());
         }
     }
+    request.keep_alive &= !head_only;
     let rest = &bytes[head_len..];
     if chunked {
         return match dechunk(rest) {
@@ -239,6 +242,21 @@ mod tests {
         }
         let bad = "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabcd\r\n";
         assert!(matches!(parse(bad.as_bytes()), Parsed::Bad(400, _)));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_bytes_upset_the_parser(
+            head in "(GET|POST) /[a-z]{0,3} HTTP/1.[01]\r\n((Content-Length: [0-9]{1,3}|Transfer-Encoding: chunked|[a-z: ]{0,9})\r\n){0,3}",
+            rest in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..200),
+        ) {
+            let mut bytes = head.into_bytes();
+            bytes.extend_from_slice(b"\r\n");
+            bytes.extend(rest);
+            if let Parsed::Complete(_, used) = parse(&bytes) {
+                proptest::prop_assert!(used <= bytes.len());
+            }
+        }
     }
 
     #[test]

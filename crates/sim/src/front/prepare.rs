@@ -188,6 +188,7 @@ fn strike(config: &SimConfig, number: u64, body: &Value) -> Option<Fault> {
         Fault::SlowAccept(_) => false,
         Fault::RejectStreamOptions => has("stream_options"),
         Fault::RejectIgnoreEos => has("ignore_eos") || has("min_tokens"),
+        Fault::IgnoreIgnoreEos => has("ignore_eos"),
         Fault::IgnoreMaxCompletionTokens => has("max_completion_tokens"),
         _ => true,
     };
@@ -257,7 +258,8 @@ fn generate(config: &SimConfig, raw: &Raw, body: &Value) -> Result<Prepared, Ref
         ));
     }
     let natural = text::natural_length(config.natural_length, config.seed, raw.number);
-    let mut output = if flag(body, "ignore_eos") { most } else { natural.max(least).min(most) };
+    let forced = flag(body, "ignore_eos") && fault != Some(Fault::IgnoreIgnoreEos);
+    let mut output = if forced { most } else { natural.max(least).min(most) };
     let mut finish = if output == most { "length" } else { "stop" };
     if let Some(Fault::EarlyStop(share)) = fault {
         output = ((f64::from(output) * share) as u32).max(1);
@@ -292,5 +294,62 @@ pub fn worker(
             return;
         }
         wake();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn config() -> SimConfig {
+        match "sim://fixed?count=bytes&context=5000".parse() {
+            Ok(spec::Target::Sim(sim)) => SimConfig::from_target(&sim).unwrap(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn json_value() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            any::<i64>().prop_map(Value::from),
+            (-1e3f64..1e3).prop_map(Value::from),
+            ".{0,40}".prop_map(Value::from),
+        ];
+        leaf.prop_recursive(3, 24, 4, |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+                prop::collection::btree_map("content|text|role|type", inner, 0..3)
+                    .prop_map(|m| Value::Object(m.into_iter().collect())),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_a_client_sends_is_answered_or_within_the_context(
+            fields in prop::collection::btree_map(
+                "prompt|messages|max_tokens|max_completion_tokens|min_tokens|ignore_eos|stream|stream_options|n|model",
+                json_value(), 0..6),
+            chat in any::<bool>(),
+        ) {
+            let config = config();
+            let endpoint = if chat { Endpoint::Chat } else { Endpoint::Completions };
+            let body = Value::Object(fields.into_iter().collect()).to_string().into_bytes();
+            match prepare(&config, &Raw { conn: 1, number: 1, endpoint, body }) {
+                Prepared::Answer { status, body, .. } => {
+                    prop_assert!((400..500).contains(&status));
+                    let body: Value = serde_json::from_slice(&body).unwrap();
+                    prop_assert_eq!(&body["error"]["code"], &json!(status));
+                }
+                Prepared::Generate(g) => {
+                    prop_assert!(g.job.output_tokens >= 1 && g.job.input_tokens >= 1);
+                    prop_assert!(g.job.input_tokens + g.job.output_tokens <= config.context);
+                    prop_assert_eq!(g.job.blocks.len() as u32, g.job.input_tokens / 16);
+                }
+            }
+        }
     }
 }

@@ -329,7 +329,11 @@ impl Server {
         }
         match output.then {
             Then::Continue => {}
-            Then::Done => conn.after = Some(After::Next),
+            Then::Done => {
+                let fault = conn.active.as_ref().and_then(|a| a.answer.as_ref()?.fault());
+                let hang_up = matches!(fault, Some(Fault::HangUp));
+                conn.after = Some(if hang_up { After::Close } else { After::Next });
+            }
             Then::Close => conn.after = Some(After::Close),
             Then::Reset => conn.after = Some(After::Reset),
             Then::Stall(span) => {

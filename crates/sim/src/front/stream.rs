@@ -406,7 +406,7 @@ impl Answer {
         let (input, output) = (self.job().input_tokens, self.completion_tokens());
         format!(
             "{{\"prompt_tokens\":{input},\"total_tokens\":{},\"completion_tokens\":{output},\"prompt_tokens_details\":{{\"cached_tokens\":{}}}}}",
-            input + output,
+            u64::from(input) + u64::from(output),
             self.cached
         )
     }
