@@ -33,13 +33,18 @@ impl<'a> Facts<'a> {
         let from = run.footer.measure_from;
         let to = run.footer.measure_to.max(from);
         let span = to.saturating_since(from);
-        let gap = mean_gap(&measured);
+        // A user's own gap, in a closed loop: users do not wait for each other.
+        let users = match &run.header.spec.load {
+            Load::Closed(closed) => u64::from(closed.concurrency),
+            Load::Open(_) => 1,
+        };
+        let gap = mean_gap(&measured).saturating_mul(users);
         let late_limit = limits::LATE_MIN.max(Nanos((gap as f64 * limits::LATE_SHARE_OF_GAP) as u64));
         let lags = measured.iter().map(|r| send_lag(r)).collect();
         Self { run, measures, measured, from, to, late_limit, lags, windows: windows(from, span) }
     }
 
-    /// The latest moment of the span.
+    /// Length of the span.
     pub fn span(&self) -> Nanos {
         self.to.saturating_since(self.from)
     }

@@ -1,5 +1,5 @@
 //! Limits, caps, exit codes, the sentence: worked cases of the definitions and laws.
-#![allow(missing_docs)]
+#![allow(missing_docs, clippy::unwrap_used)]
 
 mod common;
 

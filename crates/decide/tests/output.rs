@@ -1,5 +1,5 @@
 //! The machine output: its schema, its contract, its strictness.
-#![allow(missing_docs)]
+#![allow(missing_docs, clippy::unwrap_used)]
 
 mod common;
 

@@ -1,5 +1,5 @@
 //! The checks on a synthetic healthy run, and on the same run with one fault put in.
-#![allow(missing_docs)]
+#![allow(missing_docs, clippy::unwrap_used)]
 
 mod common;
 
@@ -332,6 +332,29 @@ fn users_in_flight_worked_vector() {
         Some("Only 4 of 8 users were really active: raise the connection limit.")
     );
     assert_eq!(trust.verdict, TrustVerdict::Invalid);
+}
+
+#[test]
+fn users_who_start_together_are_not_late() {
+    // 32 users at one moment leave one after the other within 5 ms: a twentieth of a user's own
+    // cycle of about 730 ms is more.
+    let mut run = healthy_closed(32, 12);
+    for (i, r) in run.requests.iter_mut().enumerate().take(32) {
+        shift(r, Nanos(i as u64 * 150_000));
+    }
+    run.requests.iter_mut().for_each(|r| r.phase = Phase::Measure);
+    run.footer.measure_from = Nanos::ZERO;
+    watch_lanes(&mut run);
+    only(&judge(&run), &[]);
+    // Each user once, at one moment.
+    let mut run = healthy_closed(8, 12);
+    run.requests.truncate(8);
+    for r in &mut run.requests {
+        (r.phase, r.intended) = (Phase::Measure, Nanos::from_millis(10));
+    }
+    (run.footer.measure_from, run.footer.measure_to) = (Nanos::from_millis(10), Nanos::from_millis(10));
+    watch_lanes(&mut run);
+    expect(&judge(&run), CheckId::InFlight, CheckState::Pass);
 }
 
 #[test]

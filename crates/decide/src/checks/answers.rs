@@ -194,7 +194,7 @@ pub fn echo(facts: &Facts) -> Check {
             let common = r.echo_tokens?;
             let prompt = r.input.counted.or(r.input.planned).or(r.input.server)?;
             let half = (f64::from(prompt) * limits::ECHO_SHARE).ceil() as u32;
-            Some(common >= half.min(limits::ECHO_TOKENS).max(limits::ECHO_MIN))
+            Some(common >= half.clamp(limits::ECHO_MIN, limits::ECHO_TOKENS))
         })
         .collect();
     if compared.is_empty() {

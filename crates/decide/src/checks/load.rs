@@ -138,7 +138,19 @@ fn users(facts: &Facts, users: u64, think: Nanos) -> Check {
         Check::unknown(CheckId::InFlight, why, limit.clone(), "Let every user send at least a few requests.")
     };
     let Some(mean) = mean_in_flight(facts) else {
-        return unknown("the span has no length");
+        // Every user sent once, all at one moment: only the peak can tell.
+        let expected = users.min(facts.measured.len() as u64);
+        if expected == 0 {
+            return unknown("no request was sent");
+        }
+        let peak = facts.measures.throughput.in_flight_peak.min(expected);
+        let (check, share) = active(peak as f64, expected as f64, limit);
+        return check
+            .if_failed(
+                "Not every user was really active: raise the connection limit.",
+                [Cap::Withhold(Capped::Slo)],
+            )
+            .grave(share < limits::INVALID_IN_FLIGHT);
     };
     // A user who thinks is not in flight: by plan it is so for e2e of every e2e + think.
     let expected = if think.0 == 0 {

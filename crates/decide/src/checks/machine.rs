@@ -108,10 +108,10 @@ impl LimitedWindows {
             overlapping(sample.from, sample.to).for_each(|i| out.stall[i] = true);
         }
         for (request, lag) in facts.measured.iter().zip(&facts.lags) {
-            if lag.is_some_and(|lag| lag > limits::LAG_MAX) {
-                if let Some(i) = facts.window_of(request.intended) {
-                    out.lag[i] = true;
-                }
+            if lag.is_some_and(|lag| lag > limits::LAG_MAX)
+                && let Some(i) = facts.window_of(request.intended)
+            {
+                out.lag[i] = true;
             }
         }
         out
