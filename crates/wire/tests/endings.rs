@@ -17,6 +17,8 @@ fn errors_inside_a_success() {
         ("object error", "data: {\"object\":\"error\",\"message\":\"engine died\"}\n\n", "engine died"),
         ("event error", "event: error\ndata: {\"message\":\"engine died\"}\n\n", "engine died"),
         ("event error, no JSON", "event: error\ndata: engine died\n\n", "engine died"),
+        ("bare message", "data: {\"message\":\"engine died\"}\n\n", "engine died"),
+        ("object without words", "data: {\"object\":\"error\"}\n\n", "no message"),
         ("finish reason", &finish("error"), "finish reason `error`"),
         ("finish reason abort", &finish("abort"), "finish reason `abort`"),
     ] {

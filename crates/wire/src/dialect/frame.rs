@@ -201,13 +201,18 @@ impl Frame<'_> {
         })
     }
 
-    /// The error that the frame is, in the server's words.
+    /// The error that the frame is, in the server's words: an `error`, an object of that name, or a
+    /// bare `message` where nothing else came.
     pub fn error(&self) -> Option<String> {
-        match self.error.map(RawValue::get) {
-            Some(raw) if !matches!(raw, "false" | "{}" | "[]" | "\"\"") => Some(error_words(raw)),
-            _ if self.object.0 == "error" => {
-                Some(self.message.get().unwrap_or("the server gave no message").to_owned())
-            }
+        if let Some(raw) = self.error.map(RawValue::get)
+            && !matches!(raw, "false" | "{}" | "[]" | "\"\"")
+        {
+            return Some(error_words(raw));
+        }
+        let bare = self.choices.0.is_empty() && self.counts().is_none();
+        match self.message.get() {
+            Some(words) if bare || self.object.0 == "error" => Some(words.to_owned()),
+            None if self.object.0 == "error" => Some("the server gave no message".to_owned()),
             _ => None,
         }
     }

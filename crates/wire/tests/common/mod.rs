@@ -90,10 +90,8 @@ impl Answer {
     pub fn read<'a>(&self, segments: impl IntoIterator<Item = &'a [u8]>) -> (Request, Option<String>) {
         let mut builder = AnswerBuilder::new(self.expect.clone());
         builder.head(self.status, &self.headers, stamp(0, 0));
-        let mut read = 0;
-        for segment in segments {
+        for (read, segment) in (0..).zip(segments) {
             builder.body(segment, stamp(read, u64::from(read) + 1));
-            read += 1;
         }
         builder.end(self.end.clone(), Some(Nanos::from_secs(3600)));
         let mut row = row();
