@@ -15,7 +15,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use crate::ask::Asker;
 use crate::lane::{self, Command, Event, Pulse, Setup, dealt};
-use crate::limits::{self, FileLimit};
+use crate::limits::{self, LimitError};
 use crate::live::Live;
 use crate::outgoing::{Output, Source};
 use crate::pace::{alarm_clock, timetable};
@@ -45,9 +45,12 @@ pub enum DriveError {
     /// Connections that should stand before the first request do not.
     #[error("the connections that were to be opened ahead do not stand: {0}")]
     Prewarm(String),
-    /// Not enough open files for the connections.
+    /// This machine allows too few connections.
     #[error(transparent)]
-    Files(#[from] FileLimit),
+    Limit(#[from] LimitError),
+    /// The stop flag was set before the first request was due.
+    #[error("stopped before the first request")]
+    Stopped,
     /// The system refused something.
     #[error("the client could not be set up: {0}")]
     Client(#[from] std::io::Error),
@@ -73,7 +76,7 @@ pub struct Drive {
 /// Runs the plan against the server. Blocks until the last request has ended, been cut or shed;
 /// every request that was due has given exactly one row by then.
 pub fn drive(session: &Session, spec: &Spec, plan: &Plan, run: Drive) -> Result<Footer, DriveError> {
-    limits::provide_files(spec)?;
+    limits::provide(spec)?;
     let lanes = spec.client.lanes.max(1);
     let supply = Arc::new(Supply::new());
     let (items_in, items) = channel();
@@ -292,21 +295,31 @@ impl Fleet {
 
     /// Until every lane stands and enough requests are prepared, or something fails.
     fn wait_ready(&mut self, ready: &Receiver<Ready>) -> Result<(), DriveError> {
-        for _ in 0..self.lanes.len() {
-            match self.events.recv() {
+        let mut standing = 0;
+        while standing < self.lanes.len() {
+            match self.events.recv_timeout(LOOK_UP) {
                 Ok((number, Event::Ready { cpu, warmed })) => {
                     warmed.map_err(DriveError::Prewarm)?;
                     self.lanes[usize::from(number)].cpu = cpu;
+                    standing += 1;
                 }
-                Ok((_, Event::Done)) | Err(_) => {
+                Err(RecvTimeoutError::Timeout) if self.stopped() => return Err(DriveError::Stopped),
+                Err(RecvTimeoutError::Timeout) => {}
+                Ok((_, Event::Done)) | Err(RecvTimeoutError::Disconnected) => {
                     return Err(DriveError::Client(std::io::Error::other("a lane ended before it began")));
                 }
             }
         }
-        match ready.recv() {
-            Ok(Ready::Filled) => Ok(()),
-            Ok(Ready::Broken(why)) => Err(DriveError::Source(why)),
-            Err(_) => Err(DriveError::Source("the preparation thread failed".to_owned())),
+        loop {
+            return match ready.recv_timeout(LOOK_UP) {
+                Ok(Ready::Filled) => Ok(()),
+                Ok(Ready::Broken(why)) => Err(DriveError::Source(why)),
+                Err(RecvTimeoutError::Timeout) if self.stopped() => Err(DriveError::Stopped),
+                Err(RecvTimeoutError::Timeout) => continue,
+                Err(RecvTimeoutError::Disconnected) => {
+                    Err(DriveError::Source("the preparation thread failed".to_owned()))
+                }
+            };
         }
     }
 

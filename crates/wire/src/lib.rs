@@ -26,7 +26,7 @@ mod users;
 pub use ask::{Answer, AskError, Asker};
 pub use connect::{DialError, Dialer, Endpoint, EndpointError, TlsSetupError};
 pub use fleet::{Drive, DriveError, drive};
-pub use limits::FileLimit;
+pub use limits::LimitError;
 pub use live::{Live, Recent, Snapshot};
 pub use outgoing::{Outgoing, Output, Source, SourceError};
 pub use secret::Secret;

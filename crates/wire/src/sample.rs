@@ -73,7 +73,12 @@ pub(crate) fn sampler(
         let _ = out.send(Output::Sample(entry));
     };
     emit(Entry::Clock(measure_clock(&clock, map, noticed)));
-    emit(Entry::Machine(machine(&clock, &lanes, target_cpu)));
+    let of_machine = |lanes: &[LaneState]| {
+        if let Some(sample) = machine(&clock, lanes, target_cpu) {
+            emit(Entry::Machine(sample));
+        }
+    };
+    of_machine(&lanes);
     let (mut lanes_at, mut clocks_at, mut machine_at) = (LANES, CLOCKS, MACHINE);
     loop {
         let last = stop.load(Relaxed);
@@ -95,7 +100,7 @@ pub(crate) fn sampler(
             emit(Entry::Clock(measure_clock(&clock, map, noticed)));
         }
         if due(&mut machine_at, MACHINE) {
-            emit(Entry::Machine(machine(&clock, &lanes, target_cpu)));
+            of_machine(&lanes);
         }
         if last {
             return;
@@ -147,13 +152,14 @@ fn measure_clock(clock: &Clock, map: &WallMap, noticed: &Mutex<Noticed>) -> Cloc
     ClockSample { at: pair.at(clock), offset_ns: pair.origin_wall_ns(clock), width: pair.width }
 }
 
+/// `None` where the system tells nothing: a zero would be taken for an idle machine.
 fn machine(
     clock: &Clock,
     lanes: &[LaneState],
     target_cpu: Option<&dyn Fn() -> Option<Nanos>>,
-) -> MachineSample {
+) -> Option<MachineSample> {
     let at = clock.now();
-    let times = MachineTimes::read().unwrap_or_default();
+    let times = MachineTimes::read()?;
     let mut sample = MachineSample {
         at,
         cores: times.cores,
@@ -168,7 +174,7 @@ fn machine(
         sample.lane_run += sched.run;
         sample.lane_slices += sched.slices;
     }
-    sample
+    Some(sample)
 }
 
 /// Reads the server's metrics once a second until told to stop.

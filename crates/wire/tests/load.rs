@@ -256,6 +256,44 @@ fn a_closed_loop_stops() {
     assert!(ran.took < std::time::Duration::from_secs(3), "{:?}", ran.took);
 }
 
+/// A dead server makes no flood of failures: a user who could not connect waits before the next try.
+#[test]
+fn users_do_not_hammer_a_dead_server() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    drop(listener);
+    let ran = run(&spec(&url, closed(2), Extent::Duration(Span(ms(350)))));
+    assert!((2..=8).contains(&ran.rows.len()), "{}", ran.rows.len());
+    for pair in ran.rows.windows(3) {
+        assert!(pair[2].intended >= pair[0].closed.unwrap() + ms(100));
+    }
+}
+
+/// Ctrl-C while the first requests are still being made up.
+#[test]
+fn a_stop_before_the_first_request() {
+    let server = quick();
+    let spec = spec(&server.url(), closed(1), Extent::Requests(1));
+    let session = wire::Session::open(&spec, None, None).unwrap();
+    let plan = plan::Plan::new(&spec).unwrap();
+    let (sink, output) = std::sync::mpsc::channel();
+    let maker = spec.clone();
+    let drive = wire::Drive {
+        run_id: "t".into(),
+        source: Box::new(move |intent: plan::Intent| {
+            sleep_ms(400);
+            Ok(outgoing(&maker, "m", intent))
+        }),
+        stop: stop_after(50),
+        sink,
+        live: Arc::default(),
+        target_cpu: None,
+    };
+    let ended = wire::drive(&session, &spec, &plan, drive);
+    assert!(matches!(ended, Err(wire::DriveError::Stopped)), "{ended:?}");
+    assert_eq!(output.try_iter().count(), 0);
+}
+
 /// A request that cannot be made up ends the plan there, not the record.
 #[test]
 fn a_source_that_fails() {
