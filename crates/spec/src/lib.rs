@@ -15,6 +15,7 @@ mod read;
 mod resolve;
 mod schema;
 pub mod secret;
+mod sections;
 pub mod slo;
 pub mod target;
 pub mod units;

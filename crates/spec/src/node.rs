@@ -43,9 +43,9 @@ pub(crate) struct Entry {
 }
 
 impl Node {
-    /// A scalar that was given on the command line.
+    /// A text that was given on the command line: it is a value even when it is empty or `null`.
     pub fn scalar(text: &str) -> Self {
-        Node { data: Data::Scalar { text: text.to_owned(), plain: true }, mark: None }
+        Node { data: Data::Scalar { text: text.to_owned(), plain: false }, mark: None }
     }
 
     pub fn is_null(&self) -> bool {

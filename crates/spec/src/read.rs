@@ -7,7 +7,7 @@ use std::str::FromStr;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use crate::error::{ParseError, SpecError, nearest};
+use crate::error::{Excerpt, ParseError, SpecError, nearest};
 use crate::grammar::AnyLimit;
 use crate::load::{Extent, Ramp, Warmup};
 use crate::node::{Data, Mark, Node, Source, short};
@@ -20,6 +20,8 @@ pub(crate) struct Reader<'a> {
     source: Option<Source<'a>>,
     path: Vec<String>,
     pub errors: Vec<SpecError>,
+    /// Where each key stands.
+    pub places: BTreeMap<String, Option<Box<Excerpt>>>,
 }
 
 /// Known keys of a section that are looked for when a key stands in the wrong place.
@@ -27,7 +29,7 @@ pub(crate) type Elsewhere = &'static [(&'static str, &'static [&'static str])];
 
 impl<'a> Reader<'a> {
     pub fn new(source: Option<Source<'a>>) -> Self {
-        Self { source, path: Vec::new(), errors: Vec::new() }
+        Self { source, path: Vec::new(), errors: Vec::new(), places: BTreeMap::new() }
     }
 
     /// Notes a fault at a place.
@@ -46,6 +48,10 @@ impl<'a> Reader<'a> {
             Data::Map(entries) => {
                 for entry in entries {
                     self.path.push(entry.key.clone());
+                    if let Some((source, mark)) = self.source.zip(entry.mark) {
+                        let excerpt = Box::new(source.excerpt(mark, None));
+                        self.places.insert(self.path.join("."), Some(excerpt));
+                    }
                     visit(self, &entry.key, entry.mark, &entry.value);
                     self.path.pop();
                 }

@@ -105,7 +105,13 @@ impl Draft {
                 labels: self.labels,
                 seed: self.seed.unwrap_or(DEFAULT_SEED),
             }),
-            _ => Err(faults.0),
+            _ => {
+                for fault in &mut faults.0 {
+                    let place = fault.key.as_deref().and_then(|key| self.places.of(key));
+                    fault.excerpt = place.cloned().map(Box::new);
+                }
+                Err(faults.0)
+            }
         }
     }
 }

@@ -10,7 +10,7 @@ use crate::{Spec, Target};
 pub const REDACTED: &str = "[redacted]";
 
 /// An API key. It has no serialised form and its debug form does not show it.
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 
 impl Secret {
@@ -23,6 +23,10 @@ impl Secret {
     /// The key itself, for the one place that sends it.
     pub fn expose(&self) -> &str {
         &self.0
+    }
+    /// A text that somebody else wrote, such as a server's error message, without the key.
+    pub fn redact(&self, text: &str) -> String {
+        if self.0.is_empty() { text.to_owned() } else { text.replace(&self.0, REDACTED) }
     }
 }
 
@@ -170,6 +174,8 @@ mod tests {
         let secret = Secret::new("sk-123\n");
         assert_eq!(format!("{secret:?}"), "[redacted]");
         assert_eq!(secret.expose(), "sk-123");
+        assert_eq!(secret.redact("key sk-123 is wrong"), "key [redacted] is wrong");
+        assert_eq!(Secret::new("").redact("as it is"), "as it is");
     }
 
     #[test]

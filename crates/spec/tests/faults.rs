@@ -86,6 +86,29 @@ fn every_fault_is_found_in_one_go() {
 }
 
 #[test]
+fn a_contradiction_in_a_file_is_shown_where_it_stands() {
+    let file = "target: http://h:1\nworkload:\n  isl: 512\n  cache: shared-prefix:600/4\n";
+    insta::assert_snapshot!(shown(file));
+    // A flag in place of the file's value has no line.
+    let mut flags = Draft::default();
+    assert!(flags.set("workload.cache", "repeat:0").is_ok());
+    let both = Draft::from_text("bench.yaml", file).map(|base| flags.over(base));
+    let found = both.and_then(Draft::resolve).err().unwrap_or_default();
+    assert_eq!(found.len(), 1);
+    assert_eq!(found[0].excerpt, None);
+}
+
+#[test]
+fn an_empty_flag_is_no_absent_one() {
+    let mut draft = Draft::default();
+    for (key, text) in
+        [("workload.isl", ""), ("load.cap", "null"), ("load.rate", "~"), ("slo", ""), ("client.lanes", "")]
+    {
+        assert!(draft.set(key, text).is_err(), "{key} {text}");
+    }
+}
+
+#[test]
 fn flags_name_no_line() {
     let mut draft = Draft::default();
     let fault = |draft: &mut Draft, key: &str, text: &str| match draft.set(key, text) {
