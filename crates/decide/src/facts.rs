@@ -1,8 +1,10 @@
 //! What several checks need from a run, computed once: windows, lags, the measured requests.
 
+use std::net::{IpAddr, SocketAddr};
+
 use measure::Measures;
 use record::{Request, Run};
-use spec::{Load, Metric, Nanos, Phase, View};
+use spec::{Load, Metric, Nanos, Phase, Target, View};
 
 use crate::limits;
 
@@ -64,6 +66,28 @@ impl<'a> Facts<'a> {
     /// Everything at once.
     pub fn is_burst(&self) -> bool {
         matches!(&self.run.header.spec.load, Load::Open(open) if open.rate.is_infinite())
+    }
+
+    /// The server runs on this machine and its share of the CPU is not known, so that it cannot be
+    /// told from other work.
+    pub fn unknown_local_target(&self) -> bool {
+        let header = &self.run.header;
+        let Target::Http(url) = &header.spec.target else { return false };
+        if self.run.machine.iter().any(|m| m.target.is_some()) {
+            return false;
+        }
+        let host = url.split_once("://").map_or(url.as_str(), |(_, rest)| rest);
+        let host = host.split(['/', ':']).next().unwrap_or(host);
+        let loopback = |text: &str| {
+            text.parse::<SocketAddr>()
+                .map(|a| a.ip())
+                .or_else(|_| text.parse::<IpAddr>())
+                .is_ok_and(|ip| ip.is_loopback())
+        };
+        host == "localhost"
+            || url.contains("://[::1]")
+            || loopback(host)
+            || header.environment.addresses.iter().any(|a| loopback(a))
     }
 
     /// Whether latencies that have a start begin at the intended send.

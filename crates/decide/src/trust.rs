@@ -97,18 +97,22 @@ impl Check {
         self
     }
 
-    /// A failure so grave that nothing may be concluded.
+    /// A failure so grave that nothing may be concluded: every number is marked, no limit is judged.
     pub fn grave(mut self, grave: bool) -> Self {
         if grave {
             self.state = CheckState::Fail;
-            self.caps = vec![Cap::Withhold(Capped::Everything)];
+            for cap in [Cap::Flag(Capped::Everything), Cap::Withhold(Capped::Slo)] {
+                if !self.caps.contains(&cap) {
+                    self.caps.push(cap);
+                }
+            }
         }
         self
     }
 
     /// Whether it failed so gravely that nothing may be concluded.
     pub fn is_grave(&self) -> bool {
-        self.state == CheckState::Fail && self.caps.contains(&Cap::Withhold(Capped::Everything))
+        self.state == CheckState::Fail && self.caps.contains(&Cap::Flag(Capped::Everything))
     }
 
     /// Whether it failed.
@@ -192,7 +196,7 @@ pub enum Capped {
     Throughput,
     /// Attainment, goodput and every SLO verdict.
     Slo,
-    /// Everything.
+    /// Everything: what a check does that makes the measurement invalid.
     Everything,
 }
 

@@ -96,7 +96,10 @@ impl LimitedWindows {
         let overlapping = |from: Nanos, to: Nanos| {
             facts.windows.iter().enumerate().filter(move |(_, w)| w.0 < to && from < w.1).map(|(i, _)| i)
         };
-        for slice in slices(facts).iter().filter(|s| s.fails()) {
+        // A server on these cores cannot be told from other work: then only effects count, and the
+        // check flags latencies.
+        let attributable = !facts.unknown_local_target();
+        for slice in slices(facts).iter().filter(|s| attributable && s.fails()) {
             // A sample and a window never start together: a slice marks the window of its middle.
             let middle = Nanos(slice.from.0 + (slice.to.0 - slice.from.0) / 2);
             overlapping(middle, middle + Nanos(1)).for_each(|i| out.machine[i] = true);
@@ -186,7 +189,10 @@ pub fn machine(facts: &Facts) -> Check {
     }
     let cores = facts.run.machine.last().map_or(1, |m| m.cores);
     figure.push_str(&format!(" ({})", counted(u64::from(cores), "core")));
-    Check::judged(CheckId::Machine, bad as f64 / n > limits::MACHINE_WINDOWS, figure, limit).if_failed(
+    let fails = bad as f64 / n > limits::MACHINE_WINDOWS;
+    let note = (fails && facts.unknown_local_target())
+        .then(|| "the server may be this work: it runs here, and its share is not known".to_owned());
+    Check::judged(CheckId::Machine, fails, figure, limit).with_note(note).if_failed(
         "Other work took the CPU: run the client alone or on another machine.",
         [Cap::Flag(Capped::Latencies)],
     )
@@ -303,12 +309,18 @@ pub fn client_lag(facts: &Facts) -> Check {
     let fails = over as f64 / windows > limits::CLIENT_LAG_WINDOWS;
     let note = (fails && closed)
         .then(|| "in a closed loop the next request of a user leaves late by this lag".to_owned());
-    Check::judged(CheckId::ClientLag, fails, format!("p99 {}", time(p99.0 as f64)), limit)
-        .with_note(note)
-        .if_failed(
-            "This program saw its data late; kernel stamps keep latencies true, but the machine is busy.",
-            gap_caps(facts),
-        )
+    let mut figure = format!("p99 {}", time(p99.0 as f64));
+    if over > 0 {
+        figure.push_str(&format!(
+            "; later in {} of {}",
+            count(over as u64),
+            counted(windows as u64, "second")
+        ));
+    }
+    Check::judged(CheckId::ClientLag, fails, figure, limit).with_note(note).if_failed(
+        "This program saw its data late; kernel stamps keep latencies true, but the machine is busy.",
+        gap_caps(facts),
+    )
 }
 
 /// Without kernel stamps: fails when gaps may be wrong by more than the bound, else unknown.
