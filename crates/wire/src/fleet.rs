@@ -123,10 +123,7 @@ pub fn drive(session: &Session, spec: &Spec, plan: &Plan, run: Drive) -> Result<
         fleet.lanes.push(Lane { commands, pulse, cpu: None, thread, done: false });
     }
     drop(events_in);
-    if let Err(error) = fleet.wait_ready(&ready) {
-        supply.cut(Nanos::ZERO);
-        return Err(error);
-    }
+    fleet.wait_ready(&ready)?;
 
     // Everything stands: the run begins.
     let clock = Clock::start_in(LEAD);
@@ -283,6 +280,13 @@ struct Sent {
     cut: Option<Nanos>,
     /// Open loop: requests that were due.
     offered: Option<u64>,
+}
+
+impl Drop for Fleet {
+    /// However a run ends, preparation ends with it. Lanes end when their commands do.
+    fn drop(&mut self) {
+        self.supply.cut(Nanos::ZERO);
+    }
 }
 
 impl Fleet {
@@ -509,7 +513,7 @@ impl Fleet {
             } else {
                 Stopped::Finished
             },
-            warnings: self.warnings,
+            warnings: std::mem::take(&mut self.warnings),
         }
     }
 }

@@ -25,6 +25,8 @@ const BEAT: Nanos = Nanos::from_millis(5);
 const LANES: Nanos = Nanos::from_millis(250);
 const CLOCKS: Nanos = Nanos::from_millis(100);
 const MACHINE: Nanos = Nanos::from_secs(1);
+/// The scraper looks this often whether it should stop: the journal waits for it.
+const STOP_LOOK: Nanos = Nanos::from_millis(5);
 /// Between two scrapes, and the limit of one.
 const SCRAPE: Nanos = Nanos::from_secs(1);
 
@@ -186,7 +188,7 @@ pub(crate) fn scraper(clock: Clock, asker: &Asker, live: &Live, out: &Sender<Out
             if stop.load(Relaxed) {
                 return;
             }
-            pacer.sleep_until(next.min(clock.now() + Nanos::from_millis(50)));
+            pacer.sleep_until(next.min(clock.now() + STOP_LOOK));
         }
         if stop.load(Relaxed) {
             return;
