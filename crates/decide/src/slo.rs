@@ -12,7 +12,7 @@ use record::Run;
 use spec::{MarginalLimit, Metric, Op, Slo, Statistic, View};
 
 use crate::report::{JointReport, MarginalReport, Share, SloReport};
-use crate::trust::{CheckId, Trust};
+use crate::trust::{Cap, CheckId, CheckState, Trust};
 use crate::words::{count, limit_time, percent, plain, time};
 
 /// Judges every limit. `measures` are those before caps: see [`withhold`].
@@ -23,21 +23,31 @@ pub fn judge(run: &Run, measures: &Measures, slo: &Slo) -> SloReport {
     }
 }
 
-/// Takes away what withheld numbers carried.
+/// Takes away what capped numbers carried: a limit that reads a number which a failed check marks is
+/// not judged, and a withheld number is no longer told.
 pub fn withhold(report: &mut SloReport, trust: &Trust, slo: &Slo) {
-    let withheld: Vec<(CheckId, crate::trust::Capped)> =
-        trust.caps().filter(|(_, cap)| cap.withholds()).map(|(id, cap)| (id, cap.capped())).collect();
-    if let Some(joint) = &mut report.joint
-        && withheld.iter().any(|(_, c)| slo.joint.iter().any(|l| c.read_by_joint(l.metric)))
-    {
-        joint.attainment = Share { value: None, low: None, high: None };
-        joint.met = None;
-        joint.goodput_per_s = None;
+    let caps: Vec<(CheckId, Cap)> = trust
+        .in_state(CheckState::Fail)
+        .flat_map(|check| check.caps.iter().map(|cap| (check.id, *cap)))
+        .collect();
+    if let Some(joint) = &mut report.joint {
+        let reads = |cap: &Cap| slo.joint.iter().any(|l| cap.capped().read_by_joint(l.metric));
+        if caps.iter().any(|(_, cap)| reads(cap)) {
+            joint.met = None;
+        }
+        if caps.iter().any(|(_, cap)| cap.withholds() && reads(cap)) {
+            joint.attainment = Share { value: None, low: None, high: None };
+            joint.goodput_per_s = None;
+        }
     }
     for (limit, report) in slo.marginal.iter().zip(&mut report.marginal) {
-        let by = withheld.iter().find(|(_, c)| c.read_by_marginal(limit.metric, limit.statistic));
-        if let Some((id, _)) = by {
-            (report.value, report.low, report.high, report.met) = (None, None, None, None);
+        let reads = |cap: &Cap| cap.capped().read_by_marginal(limit.metric, limit.statistic);
+        if let Some((id, _)) = caps.iter().find(|(_, cap)| reads(cap)) {
+            report.met = None;
+            report.reason = Some(format!("not judged: {}", id.label()));
+        }
+        if let Some((id, _)) = caps.iter().find(|(_, cap)| cap.withholds() && reads(cap)) {
+            (report.value, report.low, report.high) = (None, None, None);
             report.reason = Some(format!("withheld: {}", id.label()));
         }
     }

@@ -187,6 +187,13 @@ pub fn machine(facts: &Facts) -> Check {
     if starved > 0 {
         figure.push_str(&format!("; lanes waited for a core in {} of seconds", percent(starved as f64 / n)));
     }
+    if bad > 0 {
+        figure.push_str(&format!(
+            "; beyond a limit in {} of {}",
+            count(bad as u64),
+            counted(n as u64, "second")
+        ));
+    }
     let cores = facts.run.machine.last().map_or(1, |m| m.cores);
     figure.push_str(&format!(" ({})", counted(u64::from(cores), "core")));
     let fails = bad as f64 / n > limits::MACHINE_WINDOWS;
