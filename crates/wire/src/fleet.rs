@@ -95,6 +95,10 @@ pub fn drive(session: &Session, spec: &Spec, plan: &Plan, run: Drive) -> Result<
     let preparation = prepare_on_thread(plan, run.source, &supply, items_in, ready_in, queue.clone())?;
 
     let map = Arc::new(WallMap::new(OffsetPair::measure(&SystemClocks)));
+    let cap = match &spec.load {
+        Load::Open(open) => open.cap.map(|cap| Arc::new(Semaphore::new(cap.max(1) as usize))),
+        Load::Closed(_) => None,
+    };
     let (events_in, events) = channel();
     let mut fleet = Fleet {
         lanes: Vec::new(),
@@ -103,11 +107,8 @@ pub fn drive(session: &Session, spec: &Spec, plan: &Plan, run: Drive) -> Result<
         stop: run.stop,
         live: run.live.clone(),
         queue: queue.clone(),
+        cap: cap.clone(),
         warnings: Vec::new(),
-    };
-    let cap = match &spec.load {
-        Load::Open(open) => open.cap.map(|cap| Arc::new(Semaphore::new(cap.max(1) as usize))),
-        Load::Closed(_) => None,
     };
     for number in 0..lanes {
         let (commands, received) = unbounded_channel();
@@ -182,7 +183,9 @@ fn prepare_on_thread(
     let thread = match (queue, plan.closed_intents(), plan.open_intents()) {
         (Some(queue), Some(intents), _) => {
             let users = plan.users().unwrap_or(1);
-            let ahead = Ahead::Count(2 * u64::from(users) + 64);
+            let first = 2 * u64::from(users) + 64;
+            // Short answers empty the queue at tens of thousands a second.
+            let ahead = Ahead::Count { first, most: first + 1_024 };
             builder.spawn(move || {
                 prepare(source, intents, ahead, &supply, &items, &ready, || queue.pushed());
                 queue.ended(users);
@@ -269,6 +272,7 @@ struct Fleet {
     stop: Arc<AtomicBool>,
     live: Arc<Live>,
     queue: Option<Arc<Queue>>,
+    cap: Option<Arc<Semaphore>>,
     warnings: Vec<String>,
 }
 
@@ -324,6 +328,14 @@ impl Fleet {
                     Err(DriveError::Source("the preparation thread failed".to_owned()))
                 }
             };
+        }
+    }
+
+    /// Nobody who waits at the cap is let in any more: without this, what one lane cuts would make
+    /// room for what another lane has not cut yet.
+    fn close_cap(&self) {
+        if let Some(cap) = &self.cap {
+            cap.close();
         }
     }
 
@@ -423,6 +435,9 @@ impl Fleet {
     /// Lets what is under way end, within the grace that the spec gives, then cuts it.
     fn drain(&mut self, clock: Clock, spec: &Spec, sent: &Sent, ready: &Receiver<Ready>) {
         self.tell(|| Command::Finish);
+        if sent.cut.is_some() {
+            self.close_cap();
+        }
         let mut deadline = match sent.cut {
             Some(_) => clock.now() + spec.phases.drain.0.min(STOP_GRACE),
             None => sent.last + spec.phases.drain.0,
@@ -435,6 +450,7 @@ impl Fleet {
                 Err(RecvTimeoutError::Disconnected) => break,
             }
             if self.stopped() && !cut {
+                self.close_cap();
                 deadline = deadline.min(clock.now() + STOP_GRACE);
             }
             if clock.now() < deadline {
@@ -445,6 +461,7 @@ impl Fleet {
                     .push("a lane did not answer after the cut; its requests are missing".to_owned());
                 break;
             }
+            self.close_cap();
             self.tell(|| Command::Cut);
             cut = true;
             deadline = clock.now() + LANE_GRACE;

@@ -18,8 +18,8 @@ const AHEAD: Nanos = Nanos::from_secs(5);
 const AT_LEAST: u64 = 64;
 /// Prepared bodies may take this much memory.
 const MOST_BYTES: u64 = 1 << 29;
-/// A thread that waits looks up this often.
-const LOOK_UP: Duration = Duration::from_millis(2);
+/// Preparation that is far enough ahead looks up this often. What is kept ready must last longer.
+const LOOK_UP: Duration = Duration::from_millis(10);
 const NEVER: u64 = u64::MAX;
 
 /// An intent on its way, with its request or, once the run is cut, without.
@@ -33,8 +33,13 @@ pub(crate) struct Prepared {
 pub(crate) enum Ahead {
     /// By the timetable.
     Timetable,
-    /// By a number.
-    Count(u64),
+    /// By a number: the run can begin with `first`, and up to `most` are kept.
+    Count {
+        /// To begin with.
+        first: u64,
+        /// At most.
+        most: u64,
+    },
 }
 
 /// What the preparation thread and its consumers tell each other.
@@ -80,13 +85,16 @@ impl Supply {
             origin => Clock::with_origin(origin).now(),
         }
     }
+    fn waiting(&self) -> u64 {
+        self.pushed.load(Relaxed).saturating_sub(self.popped.load(Relaxed))
+    }
     fn full(&self, at: Nanos, ahead: Ahead) -> bool {
-        let waiting = self.pushed.load(Relaxed).saturating_sub(self.popped.load(Relaxed));
+        let waiting = self.waiting();
         if waiting > 0 && self.bytes.load(Relaxed) > MOST_BYTES as i64 {
             return true;
         }
         match ahead {
-            Ahead::Count(most) => waiting >= most,
+            Ahead::Count { most, .. } => waiting >= most,
             Ahead::Timetable => {
                 let horizon = match self.origin_raw_ns.load(Relaxed) {
                     NEVER => FIRST_AHEAD,
@@ -143,7 +151,7 @@ pub(crate) fn prepare(
         // Closed loop: nothing is due until a user takes it. Open loop: what was due by the cut must
         // still be accounted for.
         if outgoing.is_none()
-            && supply.cut_at().is_none_or(|cut| matches!(ahead, Ahead::Count(_)) || intent.at > cut)
+            && supply.cut_at().is_none_or(|cut| matches!(ahead, Ahead::Count { .. }) || intent.at > cut)
         {
             break;
         }
@@ -154,6 +162,13 @@ pub(crate) fn prepare(
             break;
         }
         pushed();
+        if let Ahead::Count { first, .. } = ahead
+            && !told
+            && supply.waiting() >= first
+        {
+            told = true;
+            let _ = ready.send(Ready::Filled);
+        }
     }
     if !told {
         let _ = ready.send(Ready::Filled);
