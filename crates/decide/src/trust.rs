@@ -86,7 +86,11 @@ impl Check {
     pub fn if_failed(mut self, advice: impl Into<String>, caps: impl IntoIterator<Item = Cap>) -> Self {
         if self.state == CheckState::Fail {
             self.advice = Some(advice.into());
-            self.caps.extend(caps);
+            for cap in caps {
+                if !self.caps.contains(&cap) {
+                    self.caps.push(cap);
+                }
+            }
         }
         self
     }

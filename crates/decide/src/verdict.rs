@@ -165,6 +165,9 @@ fn length_words(measures: &Measures, spec: &Spec) -> String {
 
 /// `430 ms (410–460)`.
 pub fn time_with_interval(value: f64, low: Option<f64>, high: Option<f64>) -> String {
+    if low.is_none() && high.is_none() {
+        return time(value);
+    }
     let unit = TimeUnit::of(value);
     let scale = unit.ns();
     format!("{} ({})", time(value), range(value / scale, low.map(|x| x / scale), high.map(|x| x / scale)))

@@ -366,6 +366,45 @@ fn users_who_start_together_are_not_late() {
 }
 
 #[test]
+fn a_burst_has_no_timetable() {
+    let mut run = healthy_open(6.0, 30);
+    run.header.spec.load = open(f64::INFINITY);
+    run.requests.retain(|r| r.phase == Phase::Measure);
+    let at = Nanos::from_secs(2);
+    for (i, r) in run.requests.iter_mut().enumerate() {
+        let by = r.intended.0 - at.0;
+        r.intended = at;
+        // One after the other within 4 ms.
+        let later = i as u64 * 20_000;
+        for stamp in [
+            &mut r.dispatched,
+            &mut r.write_begin,
+            &mut r.write_end,
+            &mut r.headers,
+            &mut r.done,
+            &mut r.closed,
+        ]
+        .into_iter()
+        .flatten()
+        {
+            *stamp = Nanos(stamp.0 - by + later);
+        }
+        for c in &mut r.chunks {
+            (c.arrival, c.seen) = (Nanos(c.arrival.0 - by + later), Nanos(c.seen.0 - by + later));
+        }
+    }
+    (run.footer.measure_from, run.footer.measure_to) = (at, at);
+    watch_lanes(&mut run);
+    let trust = judge(&run);
+    expect(&trust, CheckId::Arrivals, CheckState::Pass);
+    expect(&trust, CheckId::SendLag, CheckState::Pass);
+    assert_eq!(trust.verdict, TrustVerdict::Valid, "{trust:#?}");
+    // What was never sent still counts.
+    run.requests.iter_mut().step_by(5).for_each(unsend);
+    expect(&judge(&run), CheckId::Arrivals, CheckState::Fail);
+}
+
+#[test]
 fn a_hole_in_the_journal_is_invalid_unless_the_run_was_killed() {
     let mut run = healthy_open(6.0, 30);
     run.requests.remove(60);

@@ -33,8 +33,11 @@ pub fn arrivals(facts: &Facts) -> Check {
             "Measure at least one request.",
         );
     }
-    let sent_by =
-        |r: &Request, at: Nanos| r.write_begin.is_some_and(|w| lag_end(r, w) <= at + facts.late_limit);
+    // A burst has no timetable: whatever was sent at all was sent as planned.
+    let burst = facts.is_burst();
+    let sent_by = |r: &Request, at: Nanos| {
+        r.write_begin.is_some_and(|w| burst || lag_end(r, w) <= at + facts.late_limit)
+    };
     let sent = due.iter().filter(|r| sent_by(r, facts.to)).count();
     let share = sent as f64 / due.len() as f64;
     let slips = slipping(facts);
@@ -51,11 +54,14 @@ pub fn arrivals(facts: &Facts) -> Check {
         figure.push_str(&format!("; only {} in the 5{NBSP}s before {}", percent(share), time(at.0 as f64)));
     }
     let seconds = facts.span().as_secs_f64();
-    let ceiling = if seconds > 0.0 { number(sent as f64 / seconds) } else { "unknown".to_owned() };
-    Check::judged(CheckId::Arrivals, fails, figure, limit).grave(share < limits::INVALID_SENT).if_failed(
-        format!("The plan was not sent: the client's ceiling is {ceiling} req/s."),
-        [Cap::Withhold(Capped::Slo)],
-    )
+    let ceiling = if seconds > 0.0 {
+        format!("the client's ceiling is {} req/s", number(sent as f64 / seconds))
+    } else {
+        "the run ended before all was sent".to_owned()
+    };
+    Check::judged(CheckId::Arrivals, fails, figure, limit)
+        .grave(share < limits::INVALID_SENT)
+        .if_failed(format!("The plan was not sent: {ceiling}."), [Cap::Withhold(Capped::Slo)])
 }
 
 /// When it was on the wire, handshakes taken out.
