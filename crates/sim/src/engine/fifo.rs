@@ -110,7 +110,9 @@ impl Engine for Fifo {
             let event = Event::Rejected(Rejection::QueueFull { waiting });
             self.refused.push(Emission { job: id, at: now, event });
         } else {
-            self.waiting.push_back((id, now, job.output_tokens.max(1)));
+            // First come, not first looked at: a job may be submitted after one that came later.
+            let place = self.waiting.partition_point(|(_, arrived, _)| *arrived <= now);
+            self.waiting.insert(place, (id, now, job.output_tokens.max(1)));
         }
         id
     }

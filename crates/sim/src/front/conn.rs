@@ -1,11 +1,12 @@
 //! One connection: bytes in, queued writes out, every write stamped just before the system call.
 
 use std::collections::VecDeque;
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::net::TcpStream;
 
 use clock::{ClockSource, SystemClocks};
 
+use super::arrival::{self, Stamps};
 use super::stream::Answer;
 use super::truth::TruthRow;
 use crate::engine::JobId;
@@ -59,6 +60,9 @@ pub struct Active {
     pub job: Option<JobId>,
     /// The engine has produced everything.
     pub engine_finished: bool,
+    /// The engine counts from then, `CLOCK_MONOTONIC`: the arrival, but for a connection that was
+    /// left alone at first.
+    pub begin_ns: u64,
     /// HTTP/1.1.
     pub http11: bool,
     /// The client wants to use the connection again.
@@ -86,6 +90,10 @@ pub struct Conn {
     pub slow: bool,
     /// Bytes read and not yet used.
     pub input: Vec<u8>,
+    /// Of the latest read, as long as its bytes may complete the next request.
+    pub stamps: Option<Stamps>,
+    /// The socket was known to be empty then; 0: never yet.
+    empty_ns: u64,
     queue: VecDeque<Queued>,
     /// What follows when the queue is empty; `None`: more will come.
     pub after: Option<After>,
@@ -109,6 +117,8 @@ impl Conn {
             number,
             slow: false,
             input: Vec::new(),
+            stamps: None,
+            empty_ns: 0,
             queue: VecDeque::new(),
             after: None,
             active: None,
@@ -123,15 +133,22 @@ impl Conn {
     pub fn fill(&mut self) -> bool {
         let mut buffer = [0u8; 64 * 1024];
         loop {
-            match self.stream.read(&mut buffer) {
-                Ok(0) => return false,
-                Ok(n) => {
+            let before = raw_now();
+            match arrival::receive(&self.stream, &mut buffer) {
+                Ok((0, _)) => return false,
+                Ok((n, wall_ns)) => {
+                    let read_ns = raw_now();
                     self.input.extend_from_slice(&buffer[..n]);
+                    self.stamps = Some(Stamps { wall_ns, empty_ns: self.empty_ns, read_ns });
                     if n < buffer.len() {
+                        self.empty_ns = before;
                         return true;
                     }
                 }
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return true,
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                    self.empty_ns = before;
+                    return true;
+                }
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
                 Err(_) => return false,
             }

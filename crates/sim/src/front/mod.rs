@@ -4,6 +4,7 @@
 //! spins over the rest, and writes. Requests are looked at (parsed, counted) on a second thread and
 //! the log is written on a third, so neither moves a token.
 
+mod arrival;
 mod conn;
 mod http;
 mod metrics;

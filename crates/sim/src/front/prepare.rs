@@ -200,7 +200,9 @@ fn generate(config: &SimConfig, raw: &Raw, body: &Value) -> Result<Prepared, Ref
     let fault = strike(config, raw.number, body);
     let refusal = match fault {
         Some(Fault::RejectStreamOptions) => Some("stream_options"),
-        Some(Fault::RejectIgnoreEos) => Some("ignore_eos"),
+        // Each rejection names one field, as real servers do.
+        Some(Fault::RejectIgnoreEos) if body.get("ignore_eos").is_some() => Some("ignore_eos"),
+        Some(Fault::RejectIgnoreEos) => Some("min_tokens"),
         _ => None,
     };
     if let Some(field) = refusal {

@@ -12,6 +12,7 @@ use polling::{Event, Events, PollMode, Poller};
 use socket2::SockRef;
 use spec::Nanos;
 
+use super::arrival::{self, Arrival, Mapper};
 use super::conn::{After, Conn, Wake, raw_now};
 use super::http::{self, Parsed};
 use super::metrics::Metrics;
@@ -49,6 +50,7 @@ pub struct Server {
     pub(super) truth: Option<TruthLog>,
     pub(super) metrics: Metrics,
     pub(super) served: Served,
+    pub(super) arrivals: Mapper,
     /// Raw clock at engine time 0.
     pub(super) origin: u64,
     /// Wall clock at the start, whole seconds: a label.
@@ -71,6 +73,7 @@ impl Server {
     pub fn new(config: SimConfig, listener: TcpListener, truth: Option<TruthSink>) -> Result<Self, SimError> {
         let poller = Arc::new(Poller::new().map_err(io("opening a poller"))?);
         listener.set_nonblocking(true).map_err(io("configuring the listener"))?;
+        arrival::enable(&listener);
         SockRef::from(&listener).listen(BACKLOG).map_err(io("listening"))?;
         // SAFETY: the listener lives as long as the server, which deletes it from the poller in `run`.
         unsafe { poller.add_with_mode(&listener, Event::readable(LISTENER), PollMode::Level) }
@@ -108,6 +111,7 @@ impl Server {
             truth,
             metrics: Metrics::default(),
             served: Served::default(),
+            arrivals: Mapper::new(),
             origin: raw_now(),
             created: clock::wall_now_ns() / 1_000_000_000,
             emissions: Vec::new(),
@@ -131,6 +135,7 @@ impl Server {
         let mut events = Events::new();
         while !shutdown.load(Ordering::Relaxed) {
             let now = raw_now();
+            self.arrivals.refresh(now);
             let next = self.next_moment();
             let idle = if self.ready.is_empty() { LONGEST_SLEEP_NS } else { 0 };
             let sleep =
@@ -298,23 +303,27 @@ impl Server {
         if conn.active.is_some() || conn.after.is_some() || conn.input.is_empty() {
             return;
         }
-        let received = raw_now();
+        let now = raw_now();
         match http::parse(&conn.input) {
             Parsed::Partial { expects_continue } => {
                 if expects_continue && !conn.continued {
                     conn.continued = true;
-                    conn.queue(b"HTTP/1.1 100 Continue\r\n\r\n".to_vec(), 0, received);
+                    conn.queue(b"HTTP/1.1 100 Continue\r\n\r\n".to_vec(), 0, now);
                     self.flush(key);
                 }
             }
             Parsed::Complete(request, used) => {
                 conn.continued = false;
                 conn.input.drain(..used);
-                self.request(key, *request, received);
+                let (arrival, read_ns) = match conn.stamps {
+                    Some(stamps) => (self.arrivals.arrival(stamps), stamps.read_ns),
+                    None => (Arrival { at_ns: now, kernel: false }, now),
+                };
+                self.request(key, *request, arrival, read_ns);
             }
             Parsed::Bad(status, why) => {
                 let body = error_body(status, "Bad Request", None, why);
-                conn.queue(http::answer(status, "application/json", None, false, &body), 0, received);
+                conn.queue(http::answer(status, "application/json", None, false, &body), 0, now);
                 conn.after = Some(After::Close);
                 self.flush(key);
             }

@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use spec::Nanos;
-
+use super::arrival::Arrival;
 use super::conn::{Active, After, Wake, raw_now};
 use super::http::{self, Request};
 use super::prepare::{Endpoint, Prepared, Raw, error_body};
@@ -14,7 +13,8 @@ use crate::engine::{self, Rejection};
 use crate::faults::Fault;
 
 impl Server {
-    pub(super) fn request(&mut self, key: usize, request: Request, received: u64) {
+    /// A request that arrived at `arrival` and was read at `read_ns`.
+    pub(super) fn request(&mut self, key: usize, request: Request, arrival: Arrival, read_ns: u64) {
         let endpoint = match (request.method.as_str(), request.path.trim_end_matches('/')) {
             ("POST", "/v1/chat/completions") => Endpoint::Chat,
             ("POST", "/v1/completions") => Endpoint::Completions,
@@ -24,7 +24,7 @@ impl Server {
                 let id = request.request_id.as_deref();
                 let bytes = http::answer(status, content_type, id, request.keep_alive, &body);
                 if let Some(conn) = self.conns.get_mut(&key) {
-                    conn.queue(bytes, 0, received);
+                    conn.queue(bytes, 0, arrival.at_ns);
                     conn.after = Some(if request.keep_alive { After::Next } else { After::Close });
                 }
                 self.flush(key);
@@ -35,18 +35,22 @@ impl Server {
         self.served.requests += u64::from(counted);
         let number = if counted { self.served.requests } else { 0 };
         let Some(conn) = self.conns.get_mut(&key) else { return };
+        let slow = std::mem::take(&mut conn.slow);
         conn.active = Some(Box::new(Active {
             truth: TruthRow {
                 request_id: request.request_id.clone().unwrap_or_else(|| format!("sim-{number}")),
                 number,
                 connection: conn.number,
-                received_ns: received,
-                fault: std::mem::take(&mut conn.slow).then(|| "slow-accept".to_owned()),
+                received_ns: arrival.at_ns,
+                kernel: arrival.kernel,
+                read_ns,
+                fault: slow.then(|| "slow-accept".to_owned()),
                 ..TruthRow::default()
             },
             answer: None,
             job: None,
             engine_finished: false,
+            begin_ns: if slow { read_ns } else { arrival.at_ns },
             http11: request.http11,
             keep_alive: request.keep_alive,
             request_id: request.request_id,
@@ -63,6 +67,9 @@ impl Server {
 
     /// The worker has looked at a request.
     pub(super) fn prepared(&mut self, key: usize, number: u64, prepared: Prepared) {
+        // The engine counts from the arrival: reading and looking at the request is the front's affair.
+        let begin = self.conns.get(&key).and_then(|c| c.active.as_ref()).map_or(0, |a| a.begin_ns);
+        let at = self.engine_time(begin);
         let Some(conn) = self.conns.get_mut(&key) else { return };
         let Some(active) = conn.active.as_mut().filter(|a| a.truth.number == number) else { return };
         let now = raw_now();
@@ -89,7 +96,6 @@ impl Server {
             }
             _ => {}
         }
-        let received = active.truth.received_ns;
         let answer = Answer::new(
             &self.config,
             generation,
@@ -104,8 +110,6 @@ impl Server {
             self.deliver(key, Output { then: Then::Reset, ..Output::default() }, now);
             return;
         }
-        // The engine counts from the reception: looking at the request is the front's affair.
-        let at = Nanos((received.saturating_sub(self.origin) as f64 * self.config.time_scale) as u64);
         let job = self.engine.submit(at, answer.job().clone());
         active.truth.submitted_ns = now;
         active.job = Some(job);
@@ -235,6 +239,8 @@ impl Server {
     pub(super) fn end_request(&mut self, key: usize, disconnected: bool) {
         let Some(conn) = self.conns.get_mut(&key) else { return };
         let Some(active) = conn.active.take() else { return };
+        // What has come meanwhile counts from its turn.
+        conn.stamps = None;
         let Active { mut truth, answer, job, first_token, last_token, tokens, counted, .. } = *active;
         let now = raw_now();
         if let Some(job) = job {

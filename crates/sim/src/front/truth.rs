@@ -16,8 +16,16 @@ pub struct TruthRow {
     pub number: u64,
     /// The connection that carried it, from 1, in order of acceptance.
     pub connection: u64,
-    /// When the last byte of the request had been read.
+    /// When the last byte of the request arrived. By the kernel's receive stamp where `kernel` says
+    /// so; otherwise when it had been read. A request that waited on its connection for the end of
+    /// the answer before it counts from its turn.
     pub received_ns: u64,
+    /// `received_ns` is the kernel's receive stamp.
+    #[serde(default)]
+    pub kernel: bool,
+    /// When the server's thread had read the request; 0: not known.
+    #[serde(default)]
+    pub read_ns: u64,
     /// When the engine got it; 0: never.
     pub submitted_ns: u64,
     /// When it left the engine's queue; 0: never.
