@@ -41,7 +41,7 @@ pub fn file(path: &Path) -> Result<Draft> {
 /// What flags ask for. Every fault is told, each with the flag that it concerns.
 fn flags(args: &RunArgs) -> Result<Draft, Vec<SpecError>> {
     let mut setter = Setter::default();
-    setter.text("TARGET", "target", args.target.as_deref());
+    setter.target(args.target.as_deref());
     setter.text("--model", "api.model", args.model.as_deref());
     for (flag, key, value) in [
         ("--concurrency", "load.concurrency", &args.load.concurrency),
@@ -77,6 +77,20 @@ fn flags(args: &RunArgs) -> Result<Draft, Vec<SpecError>> {
     ] {
         setter.text(flag, key, value.as_deref());
     }
+    if let (Some(rate), Some(users)) = (&args.load.rate, &args.load.concurrency) {
+        // Told in flags, with the command that was probably meant.
+        return Err(vec![
+            SpecError::new(format!(
+                "--rate and --concurrency name two load models\n\n  \
+                 --rate {rate:<12} open loop: requests leave on a timetable, whatever returns\n  \
+                 --concurrency {users:<5} closed loop: {users} users, each waits for its answer\n"
+            ))
+            .hint(format!(
+                "an open loop that never has more than {users} in flight:\n        \
+                 inferometer run … --rate {rate} --cap {users}     (waiting at the cap is measured)"
+            )),
+        ]);
+    }
     match (&args.phases.duration, &args.phases.requests) {
         (Some(_), Some(_)) => {
             setter
@@ -104,10 +118,13 @@ fn flags(args: &RunArgs) -> Result<Draft, Vec<SpecError>> {
     }
     match (&args.api.key_env, &args.api.key_file) {
         (Some(_), Some(_)) => setter.errors.push(
-            SpecError::new("--key-env and --key-file name two places for one key").hint("give one of them"),
+            SpecError::new("--api-key-env and --api-key-file name two places for one key")
+                .hint("give one of them"),
         ),
-        (Some(name), None) => setter.text("--key-env", "api.key", Some(&format!("env:{name}"))),
-        (None, Some(path)) => setter.text("--key-file", "api.key", Some(&format!("file:{}", path.display()))),
+        (Some(name), None) => setter.text("--api-key-env", "api.key", Some(&format!("env:{name}"))),
+        (None, Some(path)) => {
+            setter.text("--api-key-file", "api.key", Some(&format!("file:{}", path.display())))
+        }
         (None, None) => {}
     }
     for header in &args.api.header {
@@ -155,6 +172,16 @@ impl Setter {
         let Some(value) = value else { return };
         if let Err(error) = self.draft.set(key, value) {
             self.errors.push(SpecError { message: format!("{flag}: {}", error.message), ..error });
+        }
+    }
+
+    fn target(&mut self, text: Option<&str>) {
+        let before = self.errors.len();
+        self.text("TARGET", "target", text);
+        if let (Some(text), Some(error)) = (text, self.errors.get_mut(before))
+            && !text.contains("://")
+        {
+            error.hint = Some(format!("did you mean http://{text}?"));
         }
     }
 

@@ -223,10 +223,10 @@ pub struct ApiArgs {
     #[arg(long, short = 'H', value_name = "HEADER")]
     pub header: Vec<String>,
     /// Read the API key from this environment variable.
-    #[arg(long, value_name = "VARIABLE")]
+    #[arg(long = "api-key-env", value_name = "VARIABLE")]
     pub key_env: Option<String>,
     /// Read the API key from the first line of this file.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long = "api-key-file", value_name = "FILE")]
     pub key_file: Option<PathBuf>,
     /// JSON object merged over the request body.
     #[arg(long, value_name = "JSON")]

@@ -35,7 +35,7 @@ fn wrong_requests_exit_2_and_name_the_fix() {
         (&["run", "sim://fixed", "--label", "gpus"][..], "KEY=VALUE"),
         (&["run", "sim://fixed", "--header", "nonsense"][..], "NAME: VALUE"),
         (&["run", "sim://fixed", "--extra-body", "{"][..], "JSON"),
-        (&["run", "sim://fixed", "--key-env", "NO_SUCH_VARIABLE_HERE"][..], "NO_SUCH_VARIABLE_HERE"),
+        (&["run", "sim://fixed", "--api-key-env", "NO_SUCH_VARIABLE_HERE"][..], "NO_SUCH_VARIABLE_HERE"),
         (&["run", "sim://fixed", "--data", "jsonl:no-such.jsonl"][..], "no-such.jsonl"),
         (&["run", "sim://fixed", "--tokenizer", "no-such.json"][..], "no-such.json"),
         (&["run", "sim://fixed", "--no-such-flag"][..], "--no-such-flag"),
@@ -94,7 +94,7 @@ fn nothing_listening_exits_4_and_says_what_was_tried() {
 fn the_engine_lists_what_it_knows() {
     let out = inferometer(&["sim", "list"]).output().expect("starts");
     let text = String::from_utf8_lossy(&out.stdout);
-    for name in ["llama-3.1-405b", "deepseek-r1", "gpt-oss-120b", "b200", "mi300x", "rtx-4090", "fifo"] {
+    for name in ["llama-3.1-405b", "deepseek-r1", "gpt-oss-120b", "b200", "mi300x", "rtx4090", "fifo"] {
         assert!(text.to_lowercase().contains(name), "{name} is missing from\n{text}");
     }
 }

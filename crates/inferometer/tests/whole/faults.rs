@@ -4,24 +4,25 @@ use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::time::Duration;
 
-use crate::harness::{Sim, only_run, run};
+use crate::harness::{Sim, only_run, quiet_run, run};
 
 #[test]
 fn fast_failures_leave_the_median_alone_and_lower_the_attainment() {
-    let clean = tempfile::tempdir().expect("a folder");
-    let faulty = tempfile::tempdir().expect("a folder");
     let common =
         ["-c", "8", "-n", "200", "--isl", "32", "--osl", "8", "--warmup", "none", "--slo", "ttft<=1s"];
     let at = |uri: &'static str| std::iter::once(uri).chain(common).collect::<Vec<_>>();
-    let good = run(clean.path(), &at("sim://fixed?ttft=50ms&tpot=2ms"));
-    let bad = run(faulty.path(), &at("sim://fixed?ttft=50ms&tpot=2ms&fault=status=503:after=5ms:every=10"));
+    let (good, _good) = quiet_run(&at("sim://fixed?ttft=50ms&tpot=2ms"));
+    let (bad, _bad) = quiet_run(&at("sim://fixed?ttft=50ms&tpot=2ms&fault=status=503:after=5ms:every=10"));
     assert_eq!(bad.json["requests"]["failed"], 20, "{}\n{}", bad.json["requests"], bad.stderr);
     assert_eq!(bad.json["requests"]["failed_by_class"]["http_5xx"], 20);
     bad.assert_books_balance();
+    assert_eq!(bad.check("failures"), "fail");
+    if good.is_disturbed() || bad.is_disturbed() {
+        return;
+    }
     let (p50, expected) = (bad.number("metrics/ttft/p50/value"), good.number("metrics/ttft/p50/value"));
     assert!((p50 / expected - 1.0).abs() < 0.1, "p50 {p50} against {expected}");
     assert!(bad.number("slo/joint/attainment/value") <= 0.9);
-    assert_eq!(bad.check("failures"), "fail");
     // A percentile among the failed is larger than any value.
     assert!(bad.at("metrics/ttft/p95/value").is_null(), "{}", bad.json["metrics"]["ttft"]);
 }
@@ -239,7 +240,7 @@ fn a_key_stands_in_no_artefact() {
             "1",
             "-n",
             "3",
-            "--key-env",
+            "--api-key-env",
             "MY_KEY",
             "--html",
             "--json",
