@@ -10,12 +10,17 @@ mod slo;
 mod trust;
 
 use decide::RunReport;
-use decide::words::{count, number, percent};
+use decide::words::{TimeUnit, count, decimals, fixed, number, percent, plain};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
-use measure::{Figure, Pictures};
+use measure::{Defined, Estimate, Figure, Pictures, percentile_name};
 use spec::Metric;
 
+use crate::label::harmless;
+
 const CSS: &str = include_str!("html/page.css");
+/// On paper everything is open. Nothing else needs a script.
+const OPEN_ON_PAPER: &str =
+    "addEventListener('beforeprint',()=>document.querySelectorAll('details').forEach(d=>d.open=true))";
 
 /// The page of one run. `command` is what would measure it again.
 pub fn run(report: &RunReport, pictures: &Pictures, command: &str) -> String {
@@ -34,6 +39,7 @@ pub fn run(report: &RunReport, pictures: &Pictures, command: &str) -> String {
                     div.brand {
                         b { "inferometer" } span { "run" }
                         span { (report.environment.started) }
+                        span { (report.spec.target.to_string()) }
                         @for (key, value) in &report.spec.labels { span { (key) " " (value) } }
                     }
                     h1 { (title) }
@@ -50,6 +56,8 @@ pub fn run(report: &RunReport, pictures: &Pictures, command: &str) -> String {
                     (pictures::distributions(report, pictures))
                     (pictures::timeline(report, pictures))
                     (record::failures(report))
+                    (pictures::instrument(report, pictures))
+                    (notes(report))
                     (record::spec(report))
                     (definitions::section(report))
                 }
@@ -58,13 +66,15 @@ pub fn run(report: &RunReport, pictures: &Pictures, command: &str) -> String {
                     ". Everything on this page can be rebuilt from the run folder: "
                     code { "inferometer show DIR --json" }
                 }
+                script { (PreEscaped(OPEN_ON_PAPER)) }
             }
         }
     };
-    page.into_string()
+    // Characters that steer a terminal are no HTML either.
+    harmless(&page.into_string())
 }
 
-const SECTIONS: [(&str, &str); 9] = [
+const SECTIONS: [(&str, &str); 11] = [
     ("trust", "Trust"),
     ("answer", "Answer"),
     ("slo", "Limits"),
@@ -72,6 +82,8 @@ const SECTIONS: [(&str, &str); 9] = [
     ("dist", "Distributions"),
     ("time", "Timeline"),
     ("failures", "Requests"),
+    ("instrument", "Instrument"),
+    ("notes", "Notes"),
     ("spec", "Spec"),
     ("defs", "Definitions"),
 ];
@@ -84,66 +96,127 @@ fn title(report: &RunReport) -> String {
     let load = match &spec.load {
         spec::Load::Closed(c) => format!("{} concurrent", count(u64::from(c.concurrency))),
         spec::Load::Open(o) if o.rate.is_infinite() => "all at once".to_owned(),
-        spec::Load::Open(o) => format!("{} requests/s", number(o.rate.per_second())),
+        spec::Load::Open(o) => format!("{} requests/s", plain(o.rate.per_second())),
     };
     let tokens = &report.measures.tokens;
-    let mean = |x: &measure::Defined<f64>| x.as_ref().map_or("–".to_owned(), |v| number(*v));
-    format!("{name}, {load}, {} in / {} out", mean(&tokens.input_mean), mean(&tokens.output_mean))
+    let lengths = match (tokens.input_mean, tokens.output_mean) {
+        (Ok(input), Ok(output)) => format!(", {} in / {} out", fixed(input, 0), fixed(output, 0)),
+        _ => String::new(),
+    };
+    format!("{name}, {load}{lengths}")
 }
 
 fn answer(report: &RunReport) -> Markup {
-    let m = &report.measures;
-    let rate =
-        |x: &measure::Defined<measure::Estimate>| x.as_ref().map_or("–".to_owned(), |e| number(e.value));
-    let latency = |metric: Metric| {
-        let summary = m.metrics.get(&metric)?;
-        let figure = summary.percentile(0.95)?;
-        let scale = figure.value().map_or(1e6, |v| decide::words::TimeUnit::of(v).ns());
-        let unit = figure.value().map_or("ms", |v| decide::words::TimeUnit::of(v).symbol());
-        let below = match figure {
-            Figure::Known(e) => {
-                let places = decide::words::decimals(e.value / scale);
-                crate::label::interval(e.interval, scale, places)
-                    .unwrap_or_else(|| "interval open: too few independent samples".to_owned())
-            }
-            Figure::Exceeds(_) => "cut requests lie above".to_owned(),
-            Figure::Undefined(why) => crate::terminal::phrase(*why).to_owned(),
-        };
-        Some((crate::label::figure(figure, scale), unit, below))
-    };
-    let tile = |name: &str, value: &str, unit: &str, below: &str| {
-        html! { div { span.k { (name) } span.v { (value) " " small { (unit) } } span.c { (below) } } }
-    };
-    let c = &m.counts;
+    let c = &report.measures.counts;
+    let tiles = tiles(report);
     html! {
         section id="answer" {
             h2 { "Answer" }
-            p.answer { (report.verdict.answer) }
-            div.tiles {
-                @for metric in [Metric::Ttft, Metric::Tpot] {
-                    @if let Some((value, unit, below)) = latency(metric) {
-                        (tile(&format!("{} p95", crate::label::metric(metric)), &value, unit, &below))
+            p.answer { (judged(&report.verdict.answer)) }
+            @if !tiles.is_empty() {
+                div.tiles style=(format!("--n:{}", tiles.len())) {
+                    @for tile in &tiles {
+                        div {
+                            span.k { (tile.name) }
+                            span.v { (tile.value) " " small { (tile.unit) } }
+                            span.c { (tile.below) }
+                        }
                     }
                 }
-                (tile("Output", &rate(&m.throughput.output_tokens_per_s), "tokens/s",
-                    &format!("input {} tokens/s", rate(&m.throughput.input_tokens_per_s))))
-                (tile("Completed", &rate(&m.throughput.requests_per_s), "requests/s",
-                    &format!("{} offered", m.throughput.offered_per_s.map_or("–".to_owned(), number))))
-                (tile("In flight", &m.throughput.in_flight_mean.map_or("–".to_owned(), number), "mean",
-                    &format!("peak {}", count(m.throughput.in_flight_peak))))
             }
             p.note {
                 b { "Requests. " }
                 (count(c.offered)) " offered = " (count(c.ok)) " ok + " (count(c.failed)) " failed + "
                 (count(c.timed_out)) " timed out + " (count(c.cancelled)) " cut + " (count(c.shed)) " shed."
-                @if m.warmup.offered > 0 {
-                    " Warm-up (" (count(m.warmup.offered)) " requests) is not counted."
+                @if report.measures.warmup.offered > 0 {
+                    " Warm-up (" (count(report.measures.warmup.offered)) " requests) is not counted."
                 }
             }
-            @if !report.notes.is_empty() || !report.missing.is_empty() {
-                ul.out style="margin-top:14px" {
-                    @for note in report.missing.iter().chain(&report.notes) { li.note { (note) } }
-                }
+        }
+    }
+}
+
+/// The answer with its judging words in the colour of what they say.
+fn judged(answer: &str) -> Markup {
+    let class = |word: &str| match word.trim_end_matches([',', ';', '.', ':']) {
+        "holds" => Some("yes"),
+        "misses" | "missed" => Some("no"),
+        "undecided" => Some("open"),
+        _ => None,
+    };
+    html! {
+        @for (i, word) in answer.split(' ').enumerate() {
+            @if i > 0 { " " }
+            @if let Some(class) = class(word) { strong class=(class) { (word) } } @else { (word) }
+        }
+    }
+}
+
+struct Tile {
+    name: String,
+    value: String,
+    unit: &'static str,
+    below: String,
+}
+
+/// What exists and was not taken away, five at most.
+fn tiles(report: &RunReport) -> Vec<Tile> {
+    let m = &report.measures;
+    let mut out = Vec::new();
+    let has = |metric: Metric| m.metrics.get(&metric).is_some_and(|s| s.n > 0);
+    let latencies: &[Metric] =
+        if has(Metric::Ttft) { &[Metric::Ttft, Metric::Tpot] } else { &[Metric::E2e] };
+    out.extend(latencies.iter().filter_map(|metric| latency(report, *metric)));
+    let rate = |x: &Defined<Estimate>| x.as_ref().map(|e| number(e.value)).ok();
+    if let Some(value) = rate(&m.throughput.output_tokens_per_s) {
+        let below = rate(&m.throughput.input_tokens_per_s)
+            .map_or_else(String::new, |input| format!("input {input} tokens/s"));
+        out.push(Tile { name: "Output".to_owned(), value, unit: "tokens/s", below });
+    }
+    if let Some(value) = rate(&m.throughput.requests_per_s) {
+        let mut below: Vec<String> = Vec::new();
+        below.extend(m.throughput.offered_per_s.ok().map(|x| format!("{} offered", number(x))));
+        let good = report.slo.joint.as_ref().and_then(|j| j.goodput_per_s);
+        below.extend(good.map(|x| format!("{} good", number(x))));
+        out.push(Tile { name: "Completed".to_owned(), value, unit: "requests/s", below: below.join(", ") });
+    }
+    if let Ok(mean) = m.throughput.in_flight_mean {
+        let below = format!("peak {}", count(m.throughput.in_flight_peak));
+        out.push(Tile { name: "In flight".to_owned(), value: number(mean), unit: "mean", below });
+    }
+    out
+}
+
+/// The highest percentile up to p95 that exists, or else the mean.
+fn latency(report: &RunReport, metric: Metric) -> Option<Tile> {
+    let summary = report.measures.metrics.get(&metric)?;
+    let known = |figure: &&Figure| !matches!(figure, Figure::Undefined(_));
+    let (what, figure) = [0.95, 0.9, 0.5]
+        .into_iter()
+        .find_map(|share| Some((percentile_name(share), summary.percentile(share).filter(known)?)))
+        .or_else(|| known(&&summary.mean).then(|| ("mean".to_owned(), &summary.mean)))?;
+    let (value, below) = match figure {
+        Figure::Known(e) => {
+            let scale = TimeUnit::of(e.value).ns();
+            let below = crate::label::interval(e.interval, scale, decimals(e.value / scale));
+            (e.value, below.unwrap_or_else(|| "no interval: too few independent samples".to_owned()))
+        }
+        Figure::Exceeds(bound) => (*bound, "among those cut or failed".to_owned()),
+        Figure::Undefined(_) => return None,
+    };
+    let unit = TimeUnit::of(value);
+    let name = format!("{} {what}", crate::label::metric(metric));
+    Some(Tile { name, value: crate::label::figure(figure, unit.ns()), unit: unit.symbol(), below })
+}
+
+fn notes(report: &RunReport) -> Markup {
+    html! {
+        section id="notes" {
+            h2 { "What else to know" }
+            @if report.missing.is_empty() && report.notes.is_empty() {
+                p.lead { "Nothing." }
+            } @else {
+                ul.out { @for note in report.missing.iter().chain(&report.notes) { li { (note) } } }
             }
         }
     }

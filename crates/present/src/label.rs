@@ -1,7 +1,8 @@
 //! Short labels of tables and charts.
 
-use decide::words::{NBSP, fixed, number};
-use measure::{Figure, Interval};
+use decide::Check;
+use decide::words::{NBSP, fixed, number, percent, time};
+use measure::{Figure, Interval, Undefined};
 use spec::Metric;
 
 /// A metric as table heads write it.
@@ -42,4 +43,68 @@ pub(crate) fn interval(interval: Interval, scale: f64, places: usize) -> Option<
         (None, Some(high)) => Some(format!("≤{NBSP}{}", show(high))),
         (None, None) => None,
     }
+}
+
+/// A reason in words, after a count of requests.
+pub(crate) fn phrase(why: Undefined) -> &'static str {
+    match why {
+        Undefined::NoOutput => "without output",
+        Undefined::NotStreamed => "not streamed",
+        Undefined::SingleToken => "with a single token",
+        Undefined::SingleChunk => "with a single chunk",
+        Undefined::ReasoningOnly => "with thinking only",
+        Undefined::AllInFirstChunk => "with all tokens in the first chunk",
+        Undefined::NoKernelStamp => "without kernel receive stamps",
+        Undefined::NotSent => "never sent",
+        Undefined::NoTokenCount => "without a token count",
+        Undefined::NoneCompleted => "no request completed",
+        Undefined::TooFewSamples { .. } => "too few samples",
+        Undefined::NoSpan => "without a span of time",
+        Undefined::NotApplicable => "does not apply",
+        Undefined::Withheld => "withheld",
+    }
+}
+
+/// A limit's value in the metric's own unit: times in ms, shares in per cent, the rest as is.
+pub(crate) fn limit_value(metric: Metric, value: f64) -> String {
+    match metric {
+        Metric::ErrorRate => percent(value),
+        m if decide::verdict::is_time(m) => time(value),
+        _ => number(value),
+    }
+}
+
+/// The interval of a limit's value; an open side as `…`.
+pub(crate) fn limit_interval(metric: Metric, low: Option<f64>, high: Option<f64>) -> Option<String> {
+    if low.is_none() && high.is_none() {
+        return None;
+    }
+    let side = |x: Option<f64>| x.map_or("…".to_owned(), |x| limit_value(metric, x));
+    Some(format!("{} – {}", side(low), side(high)))
+}
+
+/// A check's name as shown.
+pub(crate) fn check_name(check: &Check) -> String {
+    check.id.label()
+}
+
+/// The rule's name as written in flags.
+pub(crate) fn rule_name(rule: spec::PercentileRule) -> &'static str {
+    match rule {
+        spec::PercentileRule::Linear => "linear",
+        spec::PercentileRule::NearestRank => "nearest-rank",
+        spec::PercentileRule::Loadgen => "loadgen",
+    }
+}
+
+/// Text of others without the characters that steer a terminal or turn the direction of a line.
+pub(crate) fn harmless(text: &str) -> String {
+    text.chars()
+        .map(|c| match c {
+            '\n' | '\t' => c,
+            '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => '\u{fffd}',
+            c if c.is_control() => '\u{fffd}',
+            c => c,
+        })
+        .collect()
 }

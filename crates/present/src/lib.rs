@@ -2,6 +2,7 @@
 
 pub mod html;
 mod label;
+mod stands;
 pub mod style;
 pub mod terminal;
 

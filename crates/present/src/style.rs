@@ -63,6 +63,34 @@ impl Style {
         self.paint(tone, if self.ascii { ascii } else { sign })
     }
 
+    /// Columns that a sign takes.
+    pub(crate) fn sign_width(&self) -> usize {
+        if self.ascii { 4 } else { 1 }
+    }
+
+    /// The sign of a check, padded to the column of signs.
+    pub(crate) fn check_column(&self, state: CheckState) -> String {
+        let width = match state {
+            CheckState::Pass if self.ascii => 2,
+            CheckState::Fail if self.ascii => 4,
+            _ => 1,
+        };
+        self.padded(self.check(state), width)
+    }
+
+    /// The sign of a limit, padded to the column of signs.
+    pub(crate) fn met_column(&self, met: Option<bool>) -> String {
+        match met {
+            Some(true) => self.check_column(CheckState::Pass),
+            Some(false) => self.check_column(CheckState::Fail),
+            None => self.padded(self.met(None), 1),
+        }
+    }
+
+    fn padded(&self, painted: String, width: usize) -> String {
+        format!("{painted}{}", " ".repeat(self.sign_width().saturating_sub(width)))
+    }
+
     /// The sign of a limit: met, not met, undecided.
     pub fn met(&self, met: Option<bool>) -> String {
         match met {
@@ -87,21 +115,27 @@ impl Style {
         if !self.ascii {
             return text.to_owned();
         }
-        text.chars()
-            .map(|c| match c {
-                '\u{a0}' => " ".to_owned(),
-                '–' | '−' => "-".to_owned(),
-                '≤' => "<=".to_owned(),
-                '≥' => ">=".to_owned(),
-                'µ' => "u".to_owned(),
-                '×' => "x".to_owned(),
-                '·' | '…' => ".".to_owned(),
-                '✓' => "ok".to_owned(),
-                '✕' => "FAIL".to_owned(),
-                '◇' => "~".to_owned(),
-                '∞' => "inf".to_owned(),
-                c => c.to_string(),
-            })
-            .collect()
+        text.chars().fold(String::with_capacity(text.len()), |mut out, c| {
+            match c {
+                c if c.is_ascii() => out.push(c),
+                '\u{a0}' => out.push(' '),
+                '–' | '−' | '—' => out.push('-'),
+                '≤' => out.push_str("<="),
+                '≥' => out.push_str(">="),
+                '±' => out.push_str("+-"),
+                'µ' => out.push('u'),
+                '×' => out.push('x'),
+                '·' => out.push('.'),
+                '…' => out.push_str("..."),
+                '’' | '‘' => out.push('\''),
+                '“' | '”' => out.push('"'),
+                '✓' => out.push_str("ok"),
+                '✕' => out.push_str("FAIL"),
+                '◇' => out.push('~'),
+                '∞' => out.push_str("inf"),
+                _ => out.push('?'),
+            }
+            out
+        })
     }
 }

@@ -1,5 +1,7 @@
 //! Charts: SVG stretched by the page, text at its own size, data in a 1000 × 1000 box.
 
+use std::collections::BTreeSet;
+
 use maud::{Markup, html};
 
 use super::scale::{BOX, Nines, Scale};
@@ -39,6 +41,8 @@ pub(super) struct Chart {
     back: Vec<Markup>,
     data: Vec<Markup>,
     front: Vec<Markup>,
+    /// Something stands above the plot.
+    headed: bool,
 }
 
 impl Chart {
@@ -61,6 +65,7 @@ impl Chart {
             back: Vec::new(),
             data: Vec::new(),
             front: Vec::new(),
+            headed: false,
         }
     }
 
@@ -123,23 +128,39 @@ impl Chart {
         self.data.push(html! { path class="band" d=(format!("{there}{back}Z")) {} });
     }
 
-    /// Many dots in one path of zero-length strokes.
+    /// Many dots in one path of zero-length strokes; dots on the same spot are drawn once.
     pub(super) fn dots(&mut self, class: &str, points: impl Iterator<Item = (f64, f64)>) {
         let mut d = String::new();
+        let mut drawn = BTreeSet::new();
         for (x, y) in points {
             let (x, y) = self.at(x, y);
-            d.push_str(&format!("M{x:.0} {y:.0}h0"));
+            if drawn.insert((x.round() as i64, y.round() as i64)) {
+                d.push_str(&format!("M{x:.0} {y:.0}h0"));
+            }
         }
         if !d.is_empty() {
             self.data.push(html! { path class={ "dot " (class) } d=(d) {} });
         }
     }
 
-    /// A cross with a title, near the top: a request without a place on the axis.
+    /// A cross with a title, above the plot: requests without a place on the axis.
     pub(super) fn cross(&mut self, x: f64, title: &str) {
+        self.headed = true;
         let left = format!("{:.2}%", self.x.share(x) * 100.0);
         self.front.push(html! {
-            svg class="mk x" x=(left) y="4%" overflow="visible" { title { (title) } path d="M-4 -4L4 4M-4 4L4 -4" {} }
+            svg class="mk x" x=(left) y="-8" overflow="visible" { title { (title) } path d="M-4 -4L4 4M-4 4L4 -4" {} }
+        });
+    }
+
+    /// The limit of one percentile: a short line at its share, with a word.
+    pub(super) fn limit_at(&mut self, x: f64, y: f64, label: &str) {
+        let share = self.x.share(x) * 100.0;
+        let (left, top) = (format!("{share:.2}%"), self.y.y(y) / BOX * 100.0);
+        let (anchor, shift) = if share > 62.0 { ("end", "-6") } else { ("start", "6") };
+        let at = |percent: f64| format!("{:.2}%", percent.clamp(0.0, 100.0));
+        self.front.push(html! {
+            line class="lim solid" x1=(left) x2=(left) y1=(at(top - 6.0)) y2=(at(top + 6.0)) {}
+            text class="tk lb" x=(left) y=(at(top)) dx=(shift) dy="4" text-anchor=(anchor) { (label) }
         });
     }
 
@@ -153,6 +174,7 @@ impl Chart {
             rect class=(class) x=(format!("{a:.2}%")) y="0" width=(format!("{:.2}%", b - a)) height="100%" {}
         });
         if !label.is_empty() && b - a > 6.0 {
+            self.headed = true;
             self.front.push(html! {
                 text class="tk lb" x=(format!("{:.2}%", (a + b) / 2.0)) y="-5" text-anchor="middle" { (label) }
             });
@@ -173,9 +195,9 @@ impl Chart {
     }
 
     /// A horizontal limit with its value on it.
-    pub(super) fn limit_at_y(&mut self, value: f64, class: &str, label: &str) {
+    pub(super) fn limit_at_y(&mut self, value: f64, label: &str) {
         let top = format!("{:.2}%", self.y.y(value) / BOX * 100.0);
-        self.back.push(html! { line class=(class) x1="0" x2="100%" y1=(top) y2=(top) {} });
+        self.back.push(html! { line class="lim" x1="0" x2="100%" y1=(top) y2=(top) {} });
         if !label.is_empty() {
             self.front
                 .push(html! { text class="lbl" x="100%" y=(top) dy="-5" text-anchor="end" { (label) } });
@@ -186,7 +208,7 @@ impl Chart {
         let labelled = self.x_labels.iter().any(|(_, label)| !label.is_empty());
         let percent = |v: f64| format!("{:.2}%", v / BOX * 100.0);
         html! {
-            div.pw style=(if labelled { "padding:16px 14px 26px 54px" } else { "padding:16px 14px 6px 54px" }) {
+            div.pw style=(format!("padding:{}px 14px {}px 54px", if self.headed { 18 } else { 8 }, if labelled { 26 } else { 6 })) {
                 svg.plot role="img" aria-label=(self.sentence) height=(self.height) {
                     title { (self.sentence) }
                     @for (value, label) in &self.y_labels {

@@ -1,11 +1,13 @@
 //! Distributions on the scale of nines, and the run over time.
 
-use decide::RunReport;
+use std::collections::BTreeMap;
+
 use decide::words::{self, NBSP, TimeUnit, count, number, percent};
+use decide::{CheckId, RunReport};
 use maud::{Markup, html};
-use measure::percentile_name;
 use measure::pictures::{Dot, Pictures, QuantileCurve, TimelineBin};
-use spec::{JointLimit, Metric, Nanos};
+use measure::{Figure, Undefined, percentile_name};
+use spec::{JointLimit, Metric, Nanos, Statistic, View};
 
 use super::chart::{Chart, Vertical, figure};
 use super::scale::{Nines, Scale};
@@ -24,11 +26,11 @@ pub(super) fn distributions(report: &RunReport, pictures: &Pictures) -> Markup {
         section id="dist" {
             h2 { "Distributions" }
             @if curves.is_empty() {
-                p.lead { "Too few completed requests for a distribution." }
+                p.lead { (why_none(report)) }
             } @else {
                 p.lead {
-                    "Share of requests at or below a latency, on a scale of nines so that the tail is readable. Band: 95"
-                    (NBSP) "% interval."
+                    "Share at or below a latency, on a scale of nines so that the tail is readable. Band: 95"
+                    (NBSP) "% interval; dashed where samples carry none."
                 }
                 div.four { @for curve in curves { (distribution(report, pictures, curve)) } }
             }
@@ -36,32 +38,68 @@ pub(super) fn distributions(report: &RunReport, pictures: &Pictures) -> Markup {
     }
 }
 
+fn why_none(report: &RunReport) -> &'static str {
+    let withheld = report.measures.metrics.values().any(|s| {
+        s.percentiles.iter().any(|(_, figure)| *figure == Figure::Undefined(Undefined::Withheld))
+    });
+    if withheld {
+        "Withheld: a failed check takes the latencies away."
+    } else {
+        "Too few completed requests for a distribution."
+    }
+}
+
 fn distribution(report: &RunReport, pictures: &Pictures, curve: &QuantileCurve) -> Markup {
-    let unit = TimeUnit::of(curve.points.first().map_or(1e6, |p| p.value));
+    let metric = curve.metric;
+    let typical = curve.points.iter().find(|p| p.share >= 0.5).or(curve.points.last());
+    let unit = TimeUnit::of(typical.map_or(1e6, |p| p.value));
     let shown = |ns: f64| ns / unit.ns();
     let known: Vec<_> = curve.points.iter().filter(|p| !p.exceeds).collect();
-    let limits: Vec<&JointLimit> =
-        report.spec.slo.joint.iter().filter(|limit| limit.metric == curve.metric).collect();
-    let values = known.iter().flat_map(|p| [Some(p.value), p.low, p.high]).flatten().map(shown);
-    let x = Scale::of_latencies(
-        values.chain(limits.iter().map(|l| shown(l.value))).collect::<Vec<_>>().into_iter(),
+    let smallest = report.measures.metrics.get(&metric).and_then(|s| s.min.ok()).map(|min| (shown(min), 0.0));
+    let values: Vec<f64> = known
+        .iter()
+        .flat_map(|p| [Some(p.value), p.low, p.high])
+        .flatten()
+        .map(shown)
+        .chain(smallest.map(|(min, _)| min))
+        .collect();
+    // A limit that is far away would squeeze the curve into a corner: it is told instead.
+    let highest = values.iter().copied().fold(0.0, f64::max);
+    let near = |ns: f64| shown(ns) <= 4.0 * highest;
+    let slo = &report.spec.slo;
+    let joint: Vec<&JointLimit> = slo.joint.iter().filter(|l| l.metric == metric).collect();
+    let marginal: Vec<(f64, f64)> = slo
+        .marginal
+        .iter()
+        .filter(|l| l.metric == metric)
+        .filter_map(|l| match l.statistic {
+            Statistic::Percentile(share) => Some((l.value, share)),
+            _ => None,
+        })
+        .collect();
+    let limits = joint.iter().map(|l| l.value).chain(marginal.iter().map(|(value, _)| *value));
+    let x = Scale::of_spread(
+        values.iter().copied().chain(limits.clone().filter(|v| near(*v)).map(shown)).collect::<Vec<_>>().into_iter(),
     );
-    let top = known.last().map_or(0.9, |p| p.share);
-    let y = Nines::up_to(top);
-    let name = label::metric(curve.metric);
+    let far: Vec<String> = limits.filter(|v| !near(*v)).map(words::limit_time).collect();
+    let judged_at = marginal.iter().filter(|(value, _)| near(*value)).map(|(_, share)| share + 0.2 * (1.0 - share));
+    let y = Nines::up_to(known.last().map_or(0.9, |p| p.share).max(judged_at.fold(0.0, f64::max)));
+    let name = label::metric(metric);
     let mut chart = Chart::new(
         format!("Cumulative distribution of {name}: {}", in_words(curve, unit)),
         190,
         x,
         Vertical::Nines(y),
-        number,
+        words::plain,
         percent,
     );
-    for limit in limits {
+    for limit in joint.iter().filter(|l| near(l.value)) {
         let within = pictures.limits.iter().find(|(text, _)| *text == limit.text);
+        let judged = report.slo.joint.as_ref().is_some_and(|j| j.attainment.value.is_some());
+        let within = within.filter(|_| judged);
         chart.limit_at_x(
             shown(limit.value),
-            &format!("limit {}", words::time(limit.value)),
+            &format!("limit {}", words::limit_time(limit.value)),
             &within.map_or(String::new(), |(_, share)| format!("{} within", percent(*share))),
         );
     }
@@ -71,16 +109,66 @@ fn distribution(report: &RunReport, pictures: &Pictures, curve: &QuantileCurve) 
         closed.iter().map(|point| (pick(point), point.2)).collect()
     };
     chart.band(&side(|p| p.0), &side(|p| p.1));
-    chart.line("b", known.iter().map(|p| (shown(p.value), p.share)));
+    let line: Vec<(f64, f64)> =
+        smallest.into_iter().chain(known.iter().map(|p| (shown(p.value), p.share))).collect();
+    // Beyond the last interval the samples carry no statement: dashed.
+    let sure = closed.last().map_or(0.0, |point| point.2);
+    chart.line("b", line.iter().copied().filter(|p| p.1 <= sure + 1e-9));
+    chart.line("b dash thin", line.iter().copied().filter(|p| p.1 >= sure - 1e-9));
+    for (value, share) in marginal.into_iter().filter(|(value, _)| near(*value)) {
+        chart.limit_at(shown(value), share, &format!("{} limit {}", percentile_name(share), words::limit_time(value)));
+    }
     let scale_word = if x.is_log() { ", log scale" } else { "" };
-    figure(name, &format!("{}, {}{scale_word}", unit.symbol(), population(curve.metric)), &chart)
+    let beyond = if far.is_empty() { String::new() } else { format!("; limit {} is beyond the axis", far.join(", ")) };
+    figure(title(metric), &format!("{}, {}{scale_word}{beyond}", unit.symbol(), population(metric, report)), &chart)
 }
 
-fn population(metric: Metric) -> &'static str {
+/// A metric with its name in full.
+fn title(metric: Metric) -> &'static str {
     match metric {
-        Metric::Itl => "pooled over tokens",
-        Metric::Tpot => "one value per request",
-        _ => "one value per offered request",
+        Metric::Ttft => "TTFT, time to first token",
+        Metric::Tpot => "TPOT, time per output token",
+        Metric::Itl => "ITL, inter-token latency",
+        Metric::E2e => "E2E, end-to-end latency",
+        Metric::ScheduleLag => "Send lag: first byte written − intended send",
+        Metric::ClientLag => "Client lag: seen by the program − received by the kernel",
+        other => label::metric(other),
+    }
+}
+
+/// What the client itself added: its lag in sending and in hearing.
+pub(super) fn instrument(report: &RunReport, pictures: &Pictures) -> Markup {
+    let curve = |metric: Metric| pictures.quantiles.iter().find(|c| c.metric == metric && c.points.len() > 1);
+    let curves: Vec<&QuantileCurve> =
+        [Metric::ScheduleLag, Metric::ClientLag].into_iter().filter_map(curve).collect();
+    let checks = [CheckId::SendLag, CheckId::ClientLag, CheckId::LaneStall, CheckId::LaneBusy, CheckId::Machine, CheckId::Coalesced, CheckId::Clock];
+    html! {
+        section id="instrument" {
+            h2 { "The instrument" }
+            p.lead { "What the client itself added. Where these figures are near a server figure, that figure is the client’s as much as the server’s." }
+            @if !curves.is_empty() { div.four { @for curve in curves { (distribution(report, pictures, curve)) } } }
+            dl.kv style="margin-top:14px" {
+                @for check in checks.into_iter().filter_map(|id| report.trust.check(id)) {
+                    dt { (check.id.label()) }
+                    dd { (check.figure) @if !check.limit.is_empty() { " (limit " (check.limit) ")" } }
+                }
+                dt { "receive stamps" }
+                dd { @if report.environment.kernel_stamps { "from the kernel" } @else { "from the program: later than the kernel’s by an unknown lag" } }
+            }
+        }
+    }
+}
+
+fn population(metric: Metric, report: &RunReport) -> String {
+    let view = match report.measures.view {
+        View::User => "user view",
+        View::Server => "server view",
+    };
+    match metric {
+        Metric::Itl => "pooled over tokens".to_owned(),
+        Metric::ClientLag => "one value per read".to_owned(),
+        Metric::Ttft | Metric::E2e => format!("{view}, one value per offered request"),
+        _ => "one value per request".to_owned(),
     }
 }
 
@@ -100,16 +188,18 @@ pub(super) fn timeline(report: &RunReport, pictures: &Pictures) -> Markup {
     let line = &pictures.timeline;
     let seconds = |t: Nanos| t.as_secs_f64();
     let end = seconds(line.ended);
-    let x = Scale::linear(0.0, end);
+    let x = Scale::seconds(end);
     let step = format!("in steps of {}", words::time(line.bin_ns as f64));
     let series = |value: fn(&TimelineBin) -> f64| -> Vec<(f64, f64)> {
         line.bins.iter().map(|bin| (seconds(bin.from), value(bin))).collect()
     };
     let small = |title: &str, class: &str, values: &[(f64, f64)], first: bool| {
         let high = values.iter().map(|(_, v)| *v).fold(0.0, f64::max) * 1.1;
+        // Counts of a few: no ticks between whole numbers.
+        let high = if class == "f" { high.max(4.0) } else { high };
         let sentence = format!("{title} over time");
         let mut chart =
-            Chart::new(sentence, 84, x, Vertical::Values(Scale::linear(0.0, high)), clock, number)
+            Chart::new(sentence, 84, x, Vertical::Values(Scale::linear(0.0, high)), clock, words::plain)
                 .without_x_labels();
         phases(&mut chart, pictures, first);
         chart.steps(class, values, end, true);
@@ -118,18 +208,29 @@ pub(super) fn timeline(report: &RunReport, pictures: &Pictures) -> Markup {
     let arrivals = series(|b| b.arrivals_per_s);
     let sends = series(|b| b.sends_per_s);
     let mut sent = small("Arrivals", "b", &sends, true);
-    sent.line("g thin dash", middle(&arrivals, line.bin_ns).into_iter());
+    let late = arrivals.iter().zip(&sends).any(|(a, s)| (a.1 - s.1).abs() > 1e-9);
+    if late {
+        sent.line("g thin dash", middle(&arrivals, line.bin_ns).into_iter());
+    }
+    let lines = if late { "sent (filled), planned (dashed)" } else { "sent, each in the step in which it was planned" };
+    let bad: Vec<(f64, f64)> =
+        line.bins.iter().map(|bin| (seconds(bin.from), bin.failures.values().sum::<u64>() as f64)).collect();
+    let any_bad = bad.iter().any(|(_, n)| *n > 0.0);
     let m = &report.measures;
     let in_flight = m.throughput.in_flight_mean.map_or("–".to_owned(), number);
     html! {
         section id="time" {
             h2 { "Timeline" }
             p.lead { "Grey: warm-up and drain, not in any figure above. Green: the steady window." }
-            (figure("Arrivals", &format!("requests/s {step}: sent (filled), planned (dashed)"), &sent))
+            (figure("Arrivals", &format!("requests/s {step}: {lines}"), &sent))
             (figure("In flight", &format!("requests; mean {in_flight}, peak {}", count(m.throughput.in_flight_peak)),
                 &small("Requests in flight", "b", &series(|b| b.in_flight), false)))
             (figure("Output", &format!("tokens/s that arrived, {step}"),
                 &small("Output tokens per second", "p", &series(|b| b.output_tokens_per_s), false)))
+            @if any_bad {
+                (figure("Did not end well", &format!("requests {step}, by the time at which they ended: {}", bad_words(pictures)),
+                    &small("Requests that did not end well", "f", &bad, false)))
+            }
             (scatter(report, pictures, x))
         }
     }
@@ -140,9 +241,20 @@ fn middle(points: &[(f64, f64)], bin_ns: u64) -> Vec<(f64, f64)> {
     points.iter().map(|(x, y)| (x + bin_ns as f64 / 2e9, *y)).collect()
 }
 
+/// The states of those that did not end well, over all phases.
+fn bad_words(pictures: &Pictures) -> String {
+    let mut total: BTreeMap<&str, u64> = BTreeMap::new();
+    for (state, n) in pictures.timeline.bins.iter().flat_map(|bin| &bin.failures) {
+        *total.entry(state).or_insert(0) += n;
+    }
+    let list: Vec<String> =
+        total.iter().map(|(state, n)| format!("{} {}", count(*n), state.replace('_', " "))).collect();
+    list.join(", ")
+}
+
 fn clock(seconds: f64) -> String {
     if seconds.fract() > 1e-9 {
-        format!("{}{NBSP}s", number(seconds))
+        format!("{}{NBSP}s", words::plain(seconds))
     } else {
         words::clock_time(Nanos::from_secs_f64(seconds))
     }
@@ -169,13 +281,19 @@ fn scatter(report: &RunReport, pictures: &Pictures, x: Scale) -> Markup {
     let good = |d: &&Dot| d.state == "ok";
     let values = dots.iter().filter(good).filter_map(latency).map(|v| v.0 as f64);
     let unit = TimeUnit::of(values.clone().fold(0.0, f64::max));
-    let y = Scale::of_latencies(values.map(|v| v / unit.ns()).collect::<Vec<_>>().into_iter());
+    let highest = values.clone().fold(0.0, f64::max);
+    let limits: Vec<f64> =
+        report.spec.slo.joint.iter().filter(|l| l.metric == metric).map(|l| l.value).collect();
+    let near = limits.iter().copied().filter(|limit| *limit <= 4.0 * highest);
+    let y = Scale::of_latencies(
+        values.chain(near.clone()).map(|v| v / unit.ns()).collect::<Vec<_>>().into_iter(),
+    );
     let name = label::metric(metric);
     let mut chart =
-        Chart::new(format!("{name} of each request over time"), 190, x, Vertical::Values(y), clock, number);
+        Chart::new(format!("{name} of each request over time"), 190, x, Vertical::Values(y), clock, words::plain);
     phases(&mut chart, pictures, false);
-    for limit in report.spec.slo.joint.iter().filter(|l| l.metric == metric) {
-        chart.limit_at_y(limit.value / unit.ns(), "lim", &format!("limit {}", words::time(limit.value)));
+    for limit in near {
+        chart.limit_at_y(limit / unit.ns(), &format!("limit {}", words::limit_time(limit)));
     }
     let place = |warmup: bool| {
         dots.iter()
@@ -185,9 +303,18 @@ fn scatter(report: &RunReport, pictures: &Pictures, x: Scale) -> Markup {
     };
     chart.dots("m", place(true));
     chart.dots("b", place(false));
-    for dot in dots.iter().filter(|d| d.state != "ok").take(400) {
+    // Crosses that would lie on each other share one.
+    let mut crosses: BTreeMap<u64, (f64, BTreeMap<&str, u64>)> = BTreeMap::new();
+    for dot in dots.iter().filter(|d| d.state != "ok") {
         let at = dot.intended.as_secs_f64();
-        chart.cross(at, &format!("{} {}", clock(at.floor()), dot.state.replace('_', " ")));
+        let place = (x.share(at) * 150.0).round() as u64;
+        let entry = crosses.entry(place).or_insert_with(|| (at, BTreeMap::new()));
+        *entry.1.entry(dot.state).or_insert(0) += 1;
+    }
+    for (at, states) in crosses.into_values() {
+        let list: Vec<String> =
+            states.iter().map(|(state, n)| format!("{n} {}", state.replace('_', " "))).collect();
+        chart.cross(at, &format!("{} {}", clock(at.floor()), list.join(", ")));
     }
     let log = if y.is_log() { ", log scale" } else { "" };
     let thinned = if pictures.scatter.total > dots.len() as u64 {

@@ -1,7 +1,7 @@
 //! What happened to the requests, and under which conditions.
 
 use decide::RunReport;
-use decide::words::{clock_time, count, number, percent};
+use decide::words::{self, clock_time, count, number, percent};
 use maud::{Markup, html};
 
 use super::share;
@@ -38,10 +38,16 @@ pub(super) fn failures(report: &RunReport) -> Markup {
                                     }
                                 }
                                 @if c.cancelled > 0 {
-                                    tr { td { code { "cut at the end" } } td { (count(c.cancelled)) } td { (of(c.cancelled)) } td.l {} }
+                                    tr {
+                                        td { code { "cut at the end" } } td { (count(c.cancelled)) } td { (of(c.cancelled)) }
+                                        td.l.wrap { "still open when the run ended" }
+                                    }
                                 }
                                 @if c.shed > 0 {
-                                    tr { td { code { "never sent" } } td { (count(c.shed)) } td { (of(c.shed)) } td.l {} }
+                                    tr {
+                                        td { code { "never sent" } } td { (count(c.shed)) } td { (of(c.shed)) }
+                                        td.l.wrap { "the plan wanted them; the cap or the end of the run prevented them" }
+                                    }
                                 }
                             }
                         } }
@@ -49,12 +55,16 @@ pub(super) fn failures(report: &RunReport) -> Markup {
                 }
                 div {
                     h3 { "Finish reasons of completed answers" }
-                    div.tw { table {
-                        thead { tr { th { "Reason" } th { "n" } } }
-                        tbody {
-                            @for (reason, n) in &c.finish { tr { td { code { (reason) } } td { (count(*n)) } } }
-                        }
-                    } }
+                    @if c.finish.is_empty() {
+                        p.note { "None completed." }
+                    } @else {
+                        div.tw { table {
+                            thead { tr { th { "Reason" } th { "n" } } }
+                            tbody {
+                                @for (reason, n) in &c.finish { tr { td.wrap { code { (reason) } } td { (count(*n)) } } }
+                            }
+                        } }
+                    }
                     (tokens(report))
                 }
             }
@@ -94,15 +104,47 @@ fn tokens(report: &RunReport) -> Markup {
     }
 }
 
+/// The spec's leaves with their paths: `timeouts.idle` and its value.
+fn settings(report: &RunReport) -> Vec<(String, String)> {
+    let mut out = Vec::new();
+    leaves("", &serde_json::to_value(&report.spec).unwrap_or_default(), &mut out);
+    out
+}
+
+fn leaves(path: &str, value: &serde_json::Value, out: &mut Vec<(String, String)>) {
+    let joined = |name: &str| if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
+    match value {
+        serde_json::Value::Object(map) if !map.is_empty() => {
+            for (name, value) in map {
+                leaves(&joined(name), value, out);
+            }
+        }
+        serde_json::Value::String(text) => out.push((path.to_owned(), text.clone())),
+        other => out.push((path.to_owned(), other.to_string())),
+    }
+}
+
 pub(super) fn spec(report: &RunReport) -> Markup {
     let e = &report.environment;
     let text = serde_json::to_string_pretty(&report.spec).unwrap_or_default();
+    let rows = settings(report);
     html! {
         section id="spec" {
             h2 { "Spec and environment" }
             p.lead { "Every default is written out: the same text is accepted by " code { "inferometer run -f" } "." }
-            details { summary { "Spec as run" } code.cmd { (text) } }
-            details {
+            dl.kv {
+                dt { "Target" } dd { (report.spec.target.to_string()) }
+                dt { "Load" } dd { (words::load(&report.spec)) }
+                dt { "Lengths" } dd { (words::lengths(&report.spec.workload.isl)) " in, " (words::lengths(&report.spec.workload.osl)) " out" }
+                dt { "Prompts" } dd { (words::cache(&report.spec.workload.cache)) }
+                dt { "Seed" } dd { (report.spec.seed) }
+            }
+            details style="margin-top:14px" {
+                summary { "Every setting" }
+                dl.kv.cols { @for (name, value) in &rows { div { dt { (name) } dd { code { (value) } } } } }
+            }
+            details { summary { "The same as text for " code { "-f" } } code.cmd { (text) } }
+            details open {
                 summary { "Environment" }
                 dl.kv {
                     dt { "Started" } dd { (e.started) }

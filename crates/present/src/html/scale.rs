@@ -9,13 +9,37 @@ pub(super) struct Scale {
     low: f64,
     high: f64,
     log: bool,
+    clock: bool,
 }
+
+/// Steps of a time axis, in seconds.
+const CLOCK_STEPS: [f64; 15] = [
+    1.0, 2.0, 5.0, 10.0, 15.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0, 900.0, 1_800.0, 3_600.0, 7_200.0,
+];
 
 impl Scale {
     /// Linear over the range; a range without width is widened.
     pub(super) fn linear(low: f64, high: f64) -> Self {
         let high = if high > low { high } else { low + 1.0 };
-        Self { low, high, log: false }
+        Self { low, high, log: false, clock: false }
+    }
+
+    /// Seconds from zero, with ticks at round times of day.
+    pub(super) fn seconds(end: f64) -> Self {
+        Self { clock: true, ..Self::linear(0.0, end) }
+    }
+
+    /// As [`Scale::of_latencies`], but a linear range far from zero starts near its smallest value:
+    /// for curves, whose shape counts.
+    pub(super) fn of_spread(values: impl Iterator<Item = f64> + Clone) -> Self {
+        let scale = Self::of_latencies(values.clone());
+        let low = values.clone().filter(|v| v.is_finite()).fold(f64::INFINITY, f64::min);
+        let high = values.filter(|v| v.is_finite()).fold(f64::NEG_INFINITY, f64::max);
+        if scale.log || low < 0.3 * high || high <= 0.0 {
+            return scale;
+        }
+        let margin = (0.08 * (high - low)).max(0.02 * high);
+        Self::linear((low - margin).max(0.0), high + margin)
     }
 
     /// Logarithmic when positive values span more than 20 ×, else linear from zero.
@@ -27,7 +51,7 @@ impl Scale {
             return Self::linear(0.0, 1.0);
         }
         if high > 20.0 * low {
-            Self { low: low / 1.1, high: high * 1.1, log: true }
+            Self { low: low / 1.1, high: high * 1.1, log: true, clock: false }
         } else {
             Self::linear(0.0, high * 1.06)
         }
@@ -63,8 +87,12 @@ impl Scale {
     }
 
     fn linear_ticks(&self) -> Vec<f64> {
-        let rough = (self.high - self.low) / 4.0;
+        let rough = (self.high - self.low) / 4.5;
         let power = 10f64.powf(rough.log10().floor());
+        if self.clock && rough >= 0.8 {
+            let step = CLOCK_STEPS.into_iter().find(|s| *s >= rough * 0.8).unwrap_or(power * 10.0);
+            return (0..12).map(|i| f64::from(i) * step).take_while(|t| *t <= self.high).collect();
+        }
         let step = [1.0, 2.0, 2.5, 5.0, 10.0]
             .into_iter()
             .map(|m| m * power)
@@ -97,7 +125,7 @@ pub(super) struct Nines {
 }
 
 impl Nines {
-    /// Up to the last share that the samples carry.
+    /// Up to this share.
     pub(super) fn up_to(share: f64) -> Self {
         Self { top: Self::depth(share.clamp(0.9, 0.9999)) }
     }
@@ -133,6 +161,18 @@ mod tests {
         assert!(log.is_log());
         assert_eq!(log.ticks(), [20.0, 50.0, 100.0, 200.0, 500.0]);
         assert!(!Scale::of_latencies([100.0, 300.0].into_iter()).is_log());
+    }
+
+    #[test]
+    fn time_has_round_steps_and_a_far_spread_starts_near_itself() {
+        assert_eq!(Scale::seconds(600.0).ticks(), [0.0, 120.0, 240.0, 360.0, 480.0, 600.0]);
+        assert_eq!(Scale::seconds(64.0).ticks(), [0.0, 15.0, 30.0, 45.0, 60.0]);
+        assert_eq!(Scale::seconds(1.0).ticks(), [0.0, 0.2, 0.4, 0.6000000000000001, 0.8, 1.0]);
+        let spread = Scale::of_spread([80.0, 100.0].into_iter());
+        assert!(spread.share(80.0) > 0.0 && spread.share(80.0) < 0.1);
+        assert!(Scale::of_spread([10.0, 100.0].into_iter()).share(10.0) > 0.05);
+        assert!((Scale::of_spread([5.0, 5.0].into_iter()).share(5.0) - 0.5).abs() < 0.01);
+        assert!(Scale::of_spread(std::iter::empty()).share(0.0).abs() < 1e-9);
     }
 
     #[test]

@@ -1,11 +1,12 @@
 //! Limits: the joint rate, its margins, and each marginal limit.
 
-use decide::words::{count, number, percent};
+use decide::words::{count, number, percent, percent_number, plain};
 use decide::{JointReport, MarginalReport, RunReport};
 use maud::{Markup, html};
+use spec::MarginalLimit;
 
 use super::share;
-use crate::terminal::limit_value;
+use crate::label::{limit_interval, limit_value};
 
 pub(super) fn section(report: &RunReport) -> Markup {
     let slo = &report.slo;
@@ -21,7 +22,7 @@ pub(super) fn section(report: &RunReport) -> Markup {
                 }
                 div.slo {
                     @if let Some(joint) = &slo.joint { (joint_part(joint)) }
-                    @if !slo.marginal.is_empty() { (marginal_part(&slo.marginal)) }
+                    @if !slo.marginal.is_empty() { (marginal_part(&report.spec.slo.marginal, &slo.marginal)) }
                 }
             }
         }
@@ -39,57 +40,131 @@ fn badge(met: Option<bool>) -> Markup {
 
 fn joint_part(joint: &JointReport) -> Markup {
     let interval = match (joint.attainment.low, joint.attainment.high) {
-        (Some(low), Some(high)) => format!("({}–{})", number(low * 100.0), percent(high)),
+        (Some(low), Some(high)) => format!("({}–{})", percent_number(low), percent(high)),
         _ => String::new(),
     };
     html! {
         div {
             h3 { "Joint: " (joint.limits.join(" and ")) ", for " (percent(joint.target)) " of offered" }
-            div.big { (share(joint.attainment.value)) " " small { (interval) } }
-            dl.kv style="margin-top:12px" {
-                dt { "Verdict" } dd { (badge(joint.met)) }
-                dt { "Good" } dd { (count(joint.good)) " of " (count(joint.offered)) " offered" }
-                dt { "Goodput" } dd { (joint.goodput_per_s.map_or("–".to_owned(), number)) " requests/s" }
-                dt { "Each alone" }
-                dd {
-                    @for (i, (limit, alone)) in joint.alone.iter().enumerate() {
-                        @if i > 0 { ", " } (limit) " " (percent(*alone))
+            @if joint.attainment.value.is_none() {
+                p.note { b { "Not judged." } " A failed check takes away what these limits read, or nothing was offered." }
+            } @else {
+                div.big { (share(joint.attainment.value)) " " small { (interval) } }
+                (attainment(joint))
+                dl.kv style="margin-top:12px" {
+                    dt { "Verdict" } dd { (badge(joint.met)) }
+                    dt { "Good" } dd { (count(joint.good)) " of " (count(joint.offered)) " offered" }
+                    dt { "Goodput" } dd { (joint.goodput_per_s.map_or("–".to_owned(), number)) " requests/s" }
+                    @if joint.alone.len() > 1 {
+                        dt { "Each alone" }
+                        dd {
+                            @for (i, (limit, alone)) in joint.alone.iter().enumerate() {
+                                @if i > 0 { ", " } (limit) " " (percent(*alone))
+                            }
+                        }
+                        dt { "Bounds" }
+                        dd {
+                            "the margins alone allow " (percent_number(joint.bounds.0)) "–" (percent(joint.bounds.1))
+                        }
                     }
                 }
-                dt { "Bounds" }
-                dd { "the margins alone allow " (number(joint.bounds.0 * 100.0)) "–" (percent(joint.bounds.1)) }
             }
         }
     }
 }
 
-fn marginal_part(limits: &[MarginalReport]) -> Markup {
+/// The share on an axis that ends at 100 % and holds the target and the whole interval.
+fn attainment(joint: &JointReport) -> Markup {
+    let (value, target) = (joint.attainment.value.unwrap_or(0.0), joint.target);
+    let low = joint.attainment.low.unwrap_or(value).min(target).min(value);
+    let span = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5]
+        .into_iter()
+        .find(|span| (1.0 - low) * 1.15 <= *span)
+        .unwrap_or(1.0);
+    let from = 1.0 - span;
+    let left = |share: f64| format!("{:.2}%", ((share - from) / span).clamp(0.0, 1.0) * 100.0);
+    let sentence = format!("Attainment {} against a target of {}", percent(value), percent(target));
+    // The word stands on the side that has room.
+    let (anchor, shift) = if (target - from) / span > 0.5 { ("end", "-6") } else { ("start", "6") };
+    html! {
+        div.pw style="padding:22px 18px 24px 18px" {
+            svg.plot role="img" aria-label=(sentence) height="34" {
+                title { (sentence) }
+                line class="gr" x1="0" x2="100%" y1="50%" y2="50%" {}
+                @if let (Some(low), Some(high)) = (joint.attainment.low, joint.attainment.high) {
+                    rect class="band" x=(left(low)) y="20%" height="60%"
+                        width=(format!("{:.2}%", ((high - low.max(from)) / span).clamp(0.004, 1.0) * 100.0)) {}
+                }
+                line class="cross" x1=(left(value)) x2=(left(value)) y1="5%" y2="95%" {}
+                line class="lim" x1=(left(target)) x2=(left(target)) y1="-10" y2="100%" {}
+                text class="lbl" x=(left(target)) y="-6" dx=(shift) text-anchor=(anchor) { "target " (percent(target)) }
+                @for i in 0..=4 {
+                    @let share = from + span * f64::from(i) / 4.0;
+                    text class="tk" x=(left(share)) y="100%" dy="18" text-anchor="middle" { (plain(share * 100.0)) "\u{a0}%" }
+                }
+            }
+        }
+    }
+}
+
+fn marginal_part(limits: &[MarginalLimit], reports: &[MarginalReport]) -> Markup {
     html! {
         div {
             h3 { "Marginal: one statistic, one limit" }
-            div.tw {
+            div.tw tabindex="0" {
                 table {
-                    thead { tr { th.l { "Limit" } th { "Measured" } th.l { "Verdict" } } }
+                    thead { tr { th.l { "Limit" } th { "Measured" } th.ax { span { "¼ ×" } span { "limit" } span { "4 ×" } } th.l { "Verdict" } } }
                     tbody {
-                        @for limit in limits {
+                        @for (limit, report) in limits.iter().zip(reports) {
                             tr {
-                                td { code { (limit.limit) } }
+                                td { code { (report.limit) } }
                                 td {
-                                    (limit.value.map_or("–".to_owned(), |v| limit_value(&limit.limit, v)))
-                                    @if let (Some(low), Some(high)) = (limit.low, limit.high) {
-                                        small { (limit_value(&limit.limit, low)) " – " (limit_value(&limit.limit, high)) }
-                                    }
+                                    (report.value.map_or("–".to_owned(), |v| limit_value(limit.metric, v)))
+                                    @if let Some(text) = limit_interval(limit.metric, report.low, report.high) { small { (text) } }
                                 }
+                                td.ax { (ratio(limit, report)) }
                                 td.l {
-                                    (badge(limit.met))
-                                    @if let Some(reason) = &limit.reason { span.few { (reason) } }
+                                    (badge(report.met))
+                                    @if let Some(reason) = &report.reason { small.why { (reason) } }
                                 }
                             }
                         }
                     }
                 }
             }
-            p.note { b { "Undecided" } " means that the data do not exclude either side; a longer run would settle it." }
+            p.note { b { "Undecided" } " means that the data exclude neither side; a longer run would settle it." }
+        }
+    }
+}
+
+/// Value and interval as multiples of the limit, from a quarter to four times.
+fn ratio(limit: &MarginalLimit, report: &MarginalReport) -> Markup {
+    let place = |value: f64| {
+        let ratio = value / limit.value;
+        if ratio > 0.0 { ((ratio.log2() + 2.0) / 4.0).clamp(0.0, 1.0) * 100.0 } else { 0.0 }
+    };
+    if limit.value <= 0.0 {
+        return html! {};
+    }
+    let value = report.value.map_or("not known".to_owned(), |v| limit_value(limit.metric, v));
+    let sentence = format!("{}: {value}", report.limit);
+    let (low, high) = (report.low.map_or(0.0, place), report.high.map_or(100.0, place));
+    html! {
+        svg.plot role="img" aria-label=(sentence) height="18" {
+            title { (sentence) }
+            line class="gr" x1="0" x2="100%" y1="50%" y2="50%" {}
+            line class="lim" x1="50%" x2="50%" y1="0" y2="100%" {}
+            @if report.low.is_some() || report.high.is_some() {
+                rect class="band" x=(format!("{low:.2}%")) width=(format!("{:.2}%", (high - low).max(0.6))) y="20%" height="60%" {}
+            }
+            @if let Some(value) = report.value {
+                @let x = format!("{:.2}%", place(value));
+                @match report.met {
+                    Some(true) => svg class="mk pass" x=(x) y="50%" overflow="visible" { circle r="5" {} },
+                    Some(false) => svg class="mk fail" x=(x) y="50%" overflow="visible" { path d="M-5-5 5 5M5-5-5 5" {} },
+                    None => svg class="mk undecided" x=(x) y="50%" overflow="visible" { path d="M0-6 6 0 0 6-6 0Z" {} },
+                }
+            }
         }
     }
 }

@@ -23,10 +23,7 @@ impl Cell {
     pub(super) fn dim(self) -> Self {
         Self { dim: true, ..self }
     }
-    pub(super) fn is_empty(&self) -> bool {
-        self.text.is_empty()
-    }
-    /// Columns on a terminal; footnote marks and dashes are one column each.
+    /// Columns on a terminal: no cell holds a wide or a combining character.
     fn width(&self) -> usize {
         self.text.chars().count()
     }
@@ -38,18 +35,26 @@ pub(super) struct Table {
 }
 
 impl Table {
-    pub(super) fn new<const N: usize>(head: [&str; N]) -> Self {
-        let cells = head.into_iter().map(|h| Cell::right(h.to_owned()).dim()).collect();
+    pub(super) fn new(head: &[&str]) -> Self {
+        let cells = head.iter().map(|h| Cell::right((*h).to_owned()).dim()).collect();
         Self { rows: vec![cells] }
     }
     pub(super) fn row(&mut self, cells: Vec<Cell>) {
         self.rows.push(cells);
     }
-    pub(super) fn render(&self, style: &Style, indent: &str) -> String {
+    fn widths(&self) -> Vec<usize> {
         let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
-        let widths: Vec<usize> = (0..columns)
+        (0..columns)
             .map(|i| self.rows.iter().filter_map(|r| r.get(i)).map(Cell::width).max().unwrap_or(0))
-            .collect();
+            .collect()
+    }
+    /// Columns that the widest line takes, without indentation.
+    pub(super) fn width(&self) -> usize {
+        let widths = self.widths();
+        widths.iter().sum::<usize>() + 2 * widths.len().saturating_sub(1)
+    }
+    pub(super) fn render(&self, style: &Style, indent: &str) -> String {
+        let widths = self.widths();
         let mut out = String::new();
         for row in &self.rows {
             let mut line = String::from(indent);

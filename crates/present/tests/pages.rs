@@ -1,0 +1,136 @@
+//! What must hold of every HTML page.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+fn page(run: &record::Run) -> String {
+    let (report, pictures) = common::report(run);
+    present::html::run(&report, &pictures, "inferometer run -f DIR/run.json")
+}
+
+/// Walks over the tags: each must close the one that is open. Gives the attributes that were met.
+fn attributes(html: &str) -> Vec<(String, String)> {
+    const VOID: [&str; 2] = ["meta", "br"];
+    let mut open: Vec<String> = Vec::new();
+    let mut found = Vec::new();
+    let mut rest = html;
+    while let Some(at) = rest.find('<') {
+        rest = &rest[at + 1..];
+        if let Some(name) = rest.strip_prefix('/') {
+            let (name, after) = name.split_once('>').unwrap();
+            assert_eq!(open.pop().as_deref(), Some(name), "closing </{name}>");
+            rest = after;
+            continue;
+        }
+        if rest.starts_with('!') {
+            rest = rest.split_once('>').unwrap().1;
+            continue;
+        }
+        let end = rest.find([' ', '>']).unwrap();
+        let name = rest[..end].to_owned();
+        rest = &rest[end..];
+        loop {
+            rest = rest.trim_start();
+            if let Some(after) = rest.strip_prefix('>') {
+                rest = after;
+                break;
+            }
+            let end = rest.find(['=', ' ', '>']).unwrap();
+            let attribute = rest[..end].to_owned();
+            rest = &rest[end..];
+            let value = match rest.strip_prefix("=\"") {
+                Some(after) => {
+                    let (value, after) = after.split_once('"').unwrap();
+                    rest = after;
+                    value.to_owned()
+                }
+                None => String::new(),
+            };
+            found.push((attribute, value));
+        }
+        if name == "style" || name == "script" {
+            let close = format!("</{name}>");
+            rest = rest.split_once(close.as_str()).unwrap().1;
+        } else if !VOID.contains(&name.as_str()) {
+            open.push(name);
+        }
+    }
+    assert!(open.is_empty(), "left open: {open:?}");
+    found
+}
+
+#[test]
+fn every_page_is_well_formed_and_loads_nothing() {
+    for (name, run) in common::all() {
+        let html = page(&run);
+        for (attribute, value) in attributes(&html) {
+            assert!(!["src", "srcset", "action", "onload", "onclick"].contains(&attribute.as_str()), "{name}");
+            if attribute == "href" {
+                assert!(value.starts_with('#'), "{name}: {value}");
+                assert!(html.contains(&format!("id=\"{}\"", &value[1..])), "{name}: {value} leads nowhere");
+            }
+            let number = ["d", "x", "y", "x1", "x2", "y1", "y2", "width", "height", "style"];
+            if number.contains(&attribute.as_str()) {
+                assert!(!value.contains("NaN") && !value.contains("inf"), "{name}: {attribute}={value}");
+            }
+        }
+        for external in ["@import", "url(", "http-equiv", "<link", "<img", "<iframe"] {
+            assert!(!html.contains(external), "{name}: {external}");
+        }
+        assert_eq!(html.matches("<script>").count(), 1, "{name}");
+    }
+}
+
+#[test]
+fn a_picture_has_a_sentence() {
+    let html = page(&common::some_failed());
+    let pictures = html.matches("<svg class=\"plot\"").count();
+    assert!(pictures >= 10, "{pictures}");
+    assert_eq!(html.matches("<svg class=\"plot\" role=\"img\" aria-label=\"").count(), pictures);
+    assert!(!html.contains("aria-label=\"\""));
+}
+
+#[test]
+fn others_cannot_write_into_the_page() {
+    let html = page(&common::hostile());
+    assert!(html.contains("&lt;script&gt;alert("), "the text itself is shown");
+    assert!(!html.contains("<script>alert"));
+    assert!(!html.chars().any(|c| c.is_control() && c != '\n'));
+    assert!(!html.contains('\u{202e}'));
+}
+
+#[test]
+fn twenty_thousand_requests_stay_small() {
+    let run = common::large();
+    assert!(run.requests.len() > 20_000);
+    let html = page(&run);
+    assert!(html.contains("drawn, every failure and the extremes among them"));
+    assert!(html.len() < 300_000, "{} bytes", html.len());
+}
+
+#[test]
+fn the_order_is_trust_answer_limits_metrics_pictures() {
+    let html = page(&common::valid());
+    let at = |id: &str| html.find(&format!("<section id=\"{id}\"")).unwrap();
+    let order = ["trust", "answer", "slo", "metrics", "dist", "time", "failures", "instrument", "notes", "spec", "defs"];
+    assert!(order.windows(2).all(|pair| at(pair[0]) < at(pair[1])));
+}
+
+#[test]
+fn what_is_withheld_is_in_no_tile_chart_or_margin() {
+    let (report, pictures) = common::report(&common::invalid());
+    let html = present::html::run(&report, &pictures, "c");
+    let answer = html.split("<section id=\"answer\"").nth(1).unwrap().split("</section>").next().unwrap();
+    assert!(!answer.contains("TTFT p95"), "{answer}");
+    let limits = html.split("<section id=\"slo\"").nth(1).unwrap().split("</section>").next().unwrap();
+    assert!(limits.contains("Not judged") && !limits.contains("Each alone"), "{limits}");
+
+    assert!(!html.contains(" within</text>"));
+}
+
+#[test]
+fn a_single_request_says_what_it_is() {
+    let html = page(&common::single());
+    assert!(html.contains("TTFT mean"), "no percentile of one request");
+    assert!(html.contains("too few samples (1 of 6)"));
+}
