@@ -27,20 +27,18 @@
 //! | `done=on\|off`, `finish=joined\|separate` | all | `[DONE]` (on); finish reason on the last token's event (joined) |
 //! | `fault` | all | rules, see [`crate::faults`] |
 
-use std::collections::BTreeMap;
+mod machine;
+mod options;
 
 use spec::{Nanos, SimTarget, Span};
 
+use self::options::{FIFO, FIXED, Options};
 use crate::engine::batching::{Batching, BatchingConfig};
 use crate::engine::fifo::{Fifo, FifoConfig};
 use crate::engine::fixed::{Fixed, FixedConfig};
 use crate::engine::{BLOCK_TOKENS, Engine};
 use crate::error::SimError;
 use crate::faults::{FaultRule, parse_rules};
-use crate::hardware::{self, ACCELERATORS};
-use crate::models::{self, MODELS, Precision};
-use crate::names::nearest;
-use crate::roofline::Roofline;
 use crate::text::{Counter, DEFAULT_VOCABULARY, VOCABULARIES};
 
 /// The engine and its parameters.
@@ -148,111 +146,6 @@ pub struct SimConfig {
     pub seed: u64,
 }
 
-/// Options of every engine.
-const COMMON: &[&str] = &[
-    "seed",
-    "noise",
-    "time_scale",
-    "model",
-    "context",
-    "natural",
-    "count",
-    "role",
-    "headers",
-    "reasoning",
-    "tokens_per_chunk",
-    "buffered",
-    "usage",
-    "done",
-    "finish",
-    "fault",
-];
-const FIXED: &[&str] = &["ttft", "tpot"];
-const FIFO: &[&str] = &["service", "servers", "tokens", "queue"];
-const BATCHING: &[&str] = &[
-    "precision",
-    "max_seqs",
-    "chunk",
-    "kv_tokens",
-    "prefix_cache",
-    "queue",
-    "memory",
-    "mfu",
-    "mbu",
-    "overhead",
-];
-
-/// Fewest tokens of KV cache with which an engine is of use.
-const LEAST_KV_TOKENS: u64 = 2_048;
-
-/// The options of a target, checked off as they are read.
-struct Options<'a> {
-    engine: &'a str,
-    map: &'a BTreeMap<String, String>,
-}
-
-impl Options<'_> {
-    fn check(&self, own: &[&str]) -> Result<(), SimError> {
-        let known: Vec<&str> = own.iter().chain(COMMON).copied().collect();
-        match self.map.keys().find(|key| !known.contains(&key.as_str())) {
-            None => Ok(()),
-            Some(got) => Err(SimError::UnknownOption {
-                engine: self.engine.to_owned(),
-                got: got.clone(),
-                hint: nearest(got, &known),
-                known: known.join(", "),
-            }),
-        }
-    }
-
-    fn read<T>(
-        &self,
-        key: &str,
-        expected: &str,
-        default: T,
-        parse: impl Fn(&str) -> Option<T>,
-    ) -> Result<T, SimError> {
-        let Some(text) = self.map.get(key) else { return Ok(default) };
-        parse(text).ok_or_else(|| SimError::BadOption {
-            key: key.to_owned(),
-            got: text.clone(),
-            expected: expected.to_owned(),
-        })
-    }
-
-    fn span(&self, key: &str, default: Nanos) -> Result<Nanos, SimError> {
-        self.read(key, "a duration, for example 100ms", default, |t| t.parse::<Span>().ok().map(|s| s.0))
-    }
-
-    fn count(&self, key: &str, default: u32) -> Result<u32, SimError> {
-        self.read(key, "a number from 1", default, |t| t.parse().ok().filter(|n| *n > 0))
-    }
-
-    fn real(&self, key: &str, low: f64, high: f64, default: f64) -> Result<f64, SimError> {
-        self.read(key, &format!("a number from {low} to {high}"), default, |t| {
-            t.parse().ok().filter(|x| (low..=high).contains(x))
-        })
-    }
-
-    fn choice<T: Copy>(&self, key: &str, choices: &[(&str, T)], default: T) -> Result<T, SimError> {
-        let names: Vec<&str> = choices.iter().map(|(name, _)| *name).collect();
-        self.read(key, &names.join(", "), default, |t| {
-            choices.iter().find(|(name, _)| *name == t).map(|(_, value)| *value)
-        })
-    }
-
-    fn switch(&self, key: &str, default: bool) -> Result<bool, SimError> {
-        self.choice(key, &[("on", true), ("off", false)], default)
-    }
-
-    fn queue(&self) -> Result<Option<u32>, SimError> {
-        self.read("queue", "a number of requests, or off", None, |t| match t {
-            "off" => Some(None),
-            n => n.parse().ok().map(Some),
-        })
-    }
-}
-
 impl SimConfig {
     /// Checks a target and fills in every default.
     ///
@@ -291,7 +184,7 @@ impl SimConfig {
                 (EngineConfig::Fifo(config), longest.unwrap_or(131_072))
             }
             _ => {
-                let config = batching(target, &options, noise, seed, longest)?;
+                let config = machine::batching(target, &options, noise, seed, longest)?;
                 name = config.roofline.model.name.to_owned();
                 vocabulary = config.roofline.model.vocabulary;
                 (EngineConfig::Batching(config), config.context)
@@ -368,102 +261,11 @@ impl std::fmt::Display for SimConfig {
     }
 }
 
-fn batching(
-    target: &SimTarget,
-    options: &Options<'_>,
-    noise: f64,
-    seed: u64,
-    longest: Option<u32>,
-) -> Result<BatchingConfig, SimError> {
-    let accelerators: Vec<&str> = ACCELERATORS.iter().map(|a| a.name).collect();
-    let Some(model) = models::model(&target.engine) else {
-        let names: Vec<&str> = MODELS.iter().map(|m| m.name).collect();
-        let candidates: Vec<&str> = names.iter().copied().chain(["fixed", "fifo"]).collect();
-        return Err(SimError::UnknownModel {
-            got: target.engine.clone(),
-            hint: nearest(&target.engine, &candidates),
-            known: names.join(", "),
-        });
-    };
-    let Some((count, kind)) = &target.accelerators else {
-        return Err(SimError::NoAccelerator { model: model.name.to_owned(), known: accelerators.join(", ") });
-    };
-    let Some(accelerator) = hardware::accelerator(kind) else {
-        return Err(SimError::UnknownAccelerator {
-            got: kind.clone(),
-            hint: nearest(kind, &accelerators),
-            known: accelerators.join(", "),
-        });
-    };
-    options.check(BATCHING)?;
-    let precisions = [Precision::Bf16, Precision::Fp8, Precision::Int4];
-    let precision = options.choice("precision", &precisions.map(|p| (p.name(), p)), model.native)?;
-    let roofline = Roofline {
-        model,
-        accelerator,
-        count: *count,
-        precision,
-        compute_share: options.real("mfu", 0.01, 1.0, 0.6)?,
-        memory_share: options.real("mbu", 0.01, 1.0, 0.8)?,
-        overhead: options.span("overhead", Nanos::from_micros(500))?,
-    };
-    let utilisation = options.real("memory", 0.1, 1.0, 0.9)?;
-    let asked = options.read("kv_tokens", "a number of tokens from 16", None, |t| {
-        t.parse::<u32>().ok().filter(|n| *n >= BLOCK_TOKENS).map(Some)
-    })?;
-    let room = roofline.kv_tokens(utilisation);
-    let needed = asked.map_or(LEAST_KV_TOKENS, u64::from);
-    if room < needed as f64 {
-        return Err(SimError::DoesNotFit {
-            model: model.name,
-            precision: precision.name(),
-            count: *count,
-            accelerator: accelerator.name,
-            weights_gb: roofline.weight_bytes() / 1e9,
-            usable_gb: f64::from(*count) * (accelerator.memory_gb * utilisation - 2.0),
-            needed,
-            suggestion: suggest(&roofline, utilisation, needed),
-        });
-    }
-    // No more blocks than a number fits in: a pool of 16 million tokens is never the limit.
-    let kv_tokens = asked.unwrap_or(room.min(16e6) as u32);
-    let kv_blocks = kv_tokens / BLOCK_TOKENS;
-    let context = longest.unwrap_or(model.context).min(model.context).min(kv_blocks * BLOCK_TOKENS);
-    // vLLM's defaults: larger steps on the large accelerators.
-    let chunk = if accelerator.memory_gb >= 70.0 { 8_192 } else { 2_048 };
-    Ok(BatchingConfig {
-        roofline,
-        max_seqs: options.count("max_seqs", 256)?,
-        chunk: options.count("chunk", chunk)?,
-        kv_blocks,
-        context,
-        prefix_cache: options.switch("prefix_cache", true)?,
-        queue: options.queue()?,
-        noise,
-        seed,
-    })
-}
-
-/// What would fit: more devices of the kind, or fewer bits.
-fn suggest(roofline: &Roofline, utilisation: f64, needed: u64) -> String {
-    let fits =
-        |count, precision| Roofline { count, precision, ..*roofline }.kv_tokens(utilisation) >= needed as f64;
-    let devices =
-        [2u32, 4, 8, 16, 32].into_iter().find(|n| *n > roofline.count && fits(*n, roofline.precision));
-    let bits = [Precision::Fp8, Precision::Int4]
-        .into_iter()
-        .find(|p| p.bytes() < roofline.precision.bytes() && fits(roofline.count, *p));
-    match (devices, bits) {
-        (Some(n), Some(p)) => format!("{n}x{} or precision={}", roofline.accelerator.name, p.name()),
-        (Some(n), None) => format!("{n}x{}", roofline.accelerator.name),
-        (None, Some(p)) => format!("precision={}", p.name()),
-        (None, None) => "a smaller model or a larger accelerator".to_owned(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::hardware::ACCELERATORS;
+    use crate::models::MODELS;
 
     fn config(text: &str) -> Result<SimConfig, SimError> {
         match text.parse() {

@@ -129,8 +129,9 @@ mod system {
             while let Some(h) = header.as_ref() {
                 if (h.cmsg_level, h.cmsg_type) == (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS) {
                     let t = libc::CMSG_DATA(header).cast::<libc::timespec>().read_unaligned();
-                    wall_ns =
-                        (t.tv_sec as i64).checked_mul(1_000_000_000).and_then(|s| s.checked_add(t.tv_nsec as i64));
+                    wall_ns = (t.tv_sec as i64)
+                        .checked_mul(1_000_000_000)
+                        .and_then(|s| s.checked_add(t.tv_nsec as i64));
                 }
                 header = libc::CMSG_NXTHDR(&raw const message, header);
             }
@@ -188,7 +189,8 @@ mod tests {
     #[test]
     fn the_kernels_stamp_counts_where_it_can_be_right() {
         let mut mapper = Mapper::by(pair(5_950_000_000, OFFSET));
-        let stamps = |wall_ns: Option<i64>| Stamps { wall_ns, empty_ns: 5_900_000_000, read_ns: 6_000_000_000 };
+        let stamps =
+            |wall_ns: Option<i64>| Stamps { wall_ns, empty_ns: 5_900_000_000, read_ns: 6_000_000_000 };
         let mut of = |wall_ns| mapper.arrival_by(pair(6_000_000_100, OFFSET), stamps(wall_ns));
         let by_kernel = |at_ns| Arrival { at_ns, kernel: true };
         let by_read = Arrival { at_ns: 6_000_000_000, kernel: false };

@@ -1,6 +1,6 @@
 //! One answer on its way out: tokens in, bytes out. Sans-IO; the timing is the caller's.
 
-use std::fmt::Write as _;
+mod events;
 
 use serde_json::json;
 
@@ -8,7 +8,6 @@ use super::http;
 use super::prepare::{Generation, error_body};
 use crate::config::{RoleMode, SimConfig, UsageMode};
 use crate::faults::Fault;
-use crate::text;
 
 /// What is to be written, and what follows.
 #[derive(Debug, Default)]
@@ -307,110 +306,6 @@ impl Answer {
         }
     }
 
-    /// The response head, the first time.
-    fn head(&mut self) -> Vec<u8> {
-        if std::mem::replace(&mut self.head_sent, true) {
-            return Vec::with_capacity(320);
-        }
-        self.status = 200;
-        http::stream_head(self.request_id.as_deref(), self.keep_alive, self.chunked)
-    }
-
-    fn role(&mut self, config: &SimConfig, bytes: &mut Vec<u8>) {
-        if !self.generation.chat || std::mem::replace(&mut self.role_sent, true) {
-            return;
-        }
-        let event = format!(
-            "{}\"choices\":[{{\"index\":0,\"delta\":{{\"role\":\"assistant\",\"content\":\"\"}},\"logprobs\":null,\"finish_reason\":null}}]",
-            self.prefix
-        );
-        self.event(config, event, bytes);
-    }
-
-    /// The event of `k` tokens.
-    fn tokens(&mut self, config: &SimConfig, k: u32, last: bool, bytes: &mut Vec<u8>) {
-        let mut left = k;
-        while left > 0 {
-            let reasoning = self.generation.chat && self.sent < config.shape.reasoning;
-            // A chunk is of one kind: it ends where reasoning ends.
-            let n = if reasoning { left.min(config.shape.reasoning - self.sent) } else { left };
-            let mut piece = String::new();
-            if self.sent == 0
-                && let Some(echo) = &self.generation.echo
-            {
-                piece.push_str(echo);
-            }
-            for i in self.sent..self.sent + n {
-                piece.push(' ');
-                piece.push_str(text::word(config.seed, self.number, i));
-            }
-            self.sent += n;
-            left -= n;
-            if matches!(self.generation.fault, Some(Fault::Cumulative)) {
-                let whole = if reasoning { &mut self.reasoning_text } else { &mut self.text };
-                whole.push_str(&piece);
-                piece.clone_from(whole);
-            }
-            // The words need no escape; only an echoed prompt does.
-            let quoted = if self.generation.echo.is_some() {
-                json!(piece).to_string()
-            } else {
-                format!("\"{piece}\"")
-            };
-            let finish = last && left == 0 && self.joins_finish(config);
-            let mut event = String::with_capacity(self.prefix.len() + quoted.len() + 160);
-            event.push_str(&self.prefix);
-            let field = match (self.generation.chat, reasoning) {
-                (true, false) => "\"delta\":{\"content\":",
-                (true, true) => "\"delta\":{\"reasoning\":",
-                (false, _) => "\"text\":",
-            };
-            let close = if self.generation.chat { "}" } else { "" };
-            let _ = write!(event, "\"choices\":[{{\"index\":0,{field}{quoted}{close},\"logprobs\":null,");
-            if finish {
-                let reason = self.generation.finish;
-                self.finish = Some(reason);
-                let _ = write!(event, "\"finish_reason\":\"{reason}\",\"stop_reason\":null}}]");
-            } else {
-                event.push_str("\"finish_reason\":null}]");
-            }
-            self.event(config, event, bytes);
-        }
-    }
-
-    /// Closes an event's object, with running usage where it is wanted, and frames it.
-    fn event(&self, config: &SimConfig, mut event: String, bytes: &mut Vec<u8>) {
-        let running = match config.shape.usage {
-            UsageMode::Continuous => true,
-            UsageMode::Asked => self.generation.include_usage && self.generation.continuous_usage,
-            UsageMode::Always | UsageMode::Never => false,
-        };
-        if running {
-            let _ = write!(event, ",\"usage\":{}", self.usage());
-        }
-        let event = format!("data: {event}}}\n\n");
-        self.frame(&event, bytes);
-    }
-
-    fn frame(&self, event: &str, bytes: &mut Vec<u8>) {
-        if self.chunked {
-            bytes.extend_from_slice(format!("{:x}\r\n", event.len()).as_bytes());
-            bytes.extend_from_slice(event.as_bytes());
-            bytes.extend_from_slice(b"\r\n");
-        } else {
-            bytes.extend_from_slice(event.as_bytes());
-        }
-    }
-
-    fn usage(&self) -> String {
-        let (input, output) = (self.job().input_tokens, self.completion_tokens());
-        format!(
-            "{{\"prompt_tokens\":{input},\"total_tokens\":{},\"completion_tokens\":{output},\"prompt_tokens_details\":{{\"cached_tokens\":{}}}}}",
-            u64::from(input) + u64::from(output),
-            self.cached
-        )
-    }
-
     /// Queues bytes for a write, or keeps them when the stream is buffered.
     fn emit(&mut self, config: &SimConfig, out: &mut Output, bytes: Vec<u8>, tokens: u32) {
         if config.shape.buffered {
@@ -473,32 +368,5 @@ impl Answer {
         }
         out.writes.push((bytes, self.completion_tokens()));
         out
-    }
-
-    fn whole_body(&self, config: &SimConfig) -> String {
-        let silent = matches!(self.generation.fault, Some(Fault::Empty));
-        let shown = if silent { 0 } else { self.sent };
-        let split = if self.generation.chat { config.shape.reasoning.min(shown) } else { 0 };
-        let words = |from: u32, to: u32| -> String {
-            (from..to).fold(String::new(), |mut s, i| {
-                s.push(' ');
-                s.push_str(text::word(config.seed, self.number, i));
-                s
-            })
-        };
-        let content = format!("{}{}", self.generation.echo.as_deref().unwrap_or(""), words(split, shown));
-        let reason = self.generation.finish;
-        let choice = if self.generation.chat {
-            let reasoning = (split > 0).then(|| words(0, split));
-            json!({"index": 0, "message": {"role": "assistant", "content": content, "reasoning": reasoning},
-                   "logprobs": null, "finish_reason": reason, "stop_reason": null})
-        } else {
-            json!({"index": 0, "text": content, "logprobs": null, "finish_reason": reason, "stop_reason": null})
-        };
-        let usage = match config.shape.usage {
-            UsageMode::Never => String::new(),
-            _ => format!(",\"usage\":{}", self.usage()),
-        };
-        format!("{}\"choices\":[{choice}]{usage}}}", self.prefix)
     }
 }
