@@ -164,8 +164,7 @@ fn tiles(report: &RunReport) -> Vec<Tile> {
     let m = &report.measures;
     let mut out = Vec::new();
     let has = |metric: Metric| m.metrics.get(&metric).is_some_and(|s| s.n > 0);
-    let latencies: &[Metric] =
-        if has(Metric::Ttft) { &[Metric::Ttft, Metric::Tpot] } else { &[Metric::E2e] };
+    let latencies: &[Metric] = if has(Metric::Ttft) { &[Metric::Ttft, Metric::Tpot] } else { &[Metric::E2e] };
     out.extend(latencies.iter().filter_map(|metric| latency(report, *metric)));
     let rate = |x: &Defined<Estimate>| x.as_ref().map(|e| number(e.value)).ok();
     if let Some(value) = rate(&m.throughput.output_tokens_per_s) {
@@ -213,10 +212,10 @@ fn notes(report: &RunReport) -> Markup {
     html! {
         section id="notes" {
             h2 { "What else to know" }
-            @if report.missing.is_empty() && report.notes.is_empty() {
+            @if report.notes.is_empty() {
                 p.lead { "Nothing." }
             } @else {
-                ul.out { @for note in report.missing.iter().chain(&report.notes) { li { (note) } } }
+                ul.out { @for note in &report.notes { li { (note) } } }
             }
         }
     }

@@ -60,6 +60,11 @@ pub(crate) fn markers(trust: &Trust, metric: Metric) -> Vec<CheckId> {
     out
 }
 
+/// Whether a failed check marks or withholds throughput.
+pub(crate) fn throughput_in_doubt(trust: &Trust) -> bool {
+    trust.caps().any(|(_, cap)| matches!(cap.capped(), Capped::Throughput | Capped::Everything))
+}
+
 /// A thing in doubt, widest first.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Thing {

@@ -202,7 +202,8 @@ impl Screen<'_> {
                 None => text.push('–'),
             }
             if marginal.value.is_some()
-                && let Some(interval) = limit_interval(limit.metric, marginal.low, marginal.high) {
+                && let Some(interval) = limit_interval(limit.metric, marginal.low, marginal.high)
+            {
                 text.push_str(&format!(" ({})", interval.replace(' ', "\u{a0}")));
             }
             text.push_str(match marginal.met {
@@ -247,8 +248,11 @@ impl Screen<'_> {
             self.hanging(&head, taken, &format!("{} {}{first}", count(*n), class.name()));
         }
         if !c.timed_out_by_kind.is_empty() {
-            let kinds: Vec<String> =
-                c.timed_out_by_kind.iter().map(|(kind, n)| format!("{} {}", count(*n), kind.name())).collect();
+            let kinds: Vec<String> = c
+                .timed_out_by_kind
+                .iter()
+                .map(|(kind, n)| format!("{} {}", count(*n), kind.name()))
+                .collect();
             self.named("", &format!("timed out: {}", kinds.join(", ")));
         }
         self.named(
@@ -288,7 +292,7 @@ impl Screen<'_> {
         let passed = report.trust.in_state(CheckState::Pass);
         let of_checks =
             passed.filter_map(|c| c.note.as_ref().map(|note| format!("{}: {note}", c.id.label())));
-        let notes = report.missing.iter().chain(&report.notes).cloned().chain(of_checks);
+        let notes = report.notes.iter().cloned().chain(of_checks);
         for note in notes.collect::<Vec<_>>() {
             self.hanging(&format!("{INDENT}- "), 4, &note);
         }

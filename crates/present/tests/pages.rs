@@ -64,7 +64,10 @@ fn every_page_is_well_formed_and_loads_nothing() {
     for (name, run) in common::all() {
         let html = page(&run);
         for (attribute, value) in attributes(&html) {
-            assert!(!["src", "srcset", "action", "onload", "onclick"].contains(&attribute.as_str()), "{name}");
+            assert!(
+                !["src", "srcset", "action", "onload", "onclick"].contains(&attribute.as_str()),
+                "{name}"
+            );
             if attribute == "href" {
                 assert!(value.starts_with('#'), "{name}: {value}");
                 assert!(html.contains(&format!("id=\"{}\"", &value[1..])), "{name}: {value} leads nowhere");
@@ -112,7 +115,19 @@ fn twenty_thousand_requests_stay_small() {
 fn the_order_is_trust_answer_limits_metrics_pictures() {
     let html = page(&common::valid());
     let at = |id: &str| html.find(&format!("<section id=\"{id}\"")).unwrap();
-    let order = ["trust", "answer", "slo", "metrics", "dist", "time", "failures", "instrument", "notes", "spec", "defs"];
+    let order = [
+        "trust",
+        "answer",
+        "slo",
+        "metrics",
+        "dist",
+        "time",
+        "failures",
+        "instrument",
+        "notes",
+        "spec",
+        "defs",
+    ];
     assert!(order.windows(2).all(|pair| at(pair[0]) < at(pair[1])));
 }
 
@@ -129,8 +144,15 @@ fn what_is_withheld_is_in_no_tile_chart_or_margin() {
 }
 
 #[test]
+fn withheld_latencies_are_not_drawn() {
+    let html = page(&common::overloaded());
+    assert!(html.contains("Withheld: a failed check takes the latencies away."));
+    assert!(html.contains("the percentiles are withheld"), "dots are named as raw observations");
+}
+
+#[test]
 fn a_single_request_says_what_it_is() {
     let html = page(&common::single());
     assert!(html.contains("TTFT mean"), "no percentile of one request");
-    assert!(html.contains("too few samples (1 of 6)"));
+    assert!(html.contains("too few samples (1\u{a0}of\u{a0}6)"));
 }

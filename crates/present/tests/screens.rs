@@ -27,6 +27,13 @@ fn invalid() {
 }
 
 #[test]
+fn overloaded() {
+    let text = screen(&common::overloaded(), 80);
+    assert!(text.contains("believe"), "a short block instead of a table of dashes: {text}");
+    insta::assert_snapshot!("overloaded_80", text);
+}
+
+#[test]
 fn all_failed() {
     insta::assert_snapshot!("all_failed_80", screen(&common::all_failed(), 80));
 }
@@ -117,7 +124,8 @@ fn what_is_withheld_is_not_shown() {
 #[test]
 fn an_error_says_its_word_and_its_hints() {
     let style = Style { color: true, ..Style::default() };
-    let text = terminal::error(&style, "nothing answered\n\n  tried  GET /\nhint: inferometer run sim://fixed");
+    let text =
+        terminal::error(&style, "nothing answered\n\n  tried  GET /\nhint: inferometer run sim://fixed");
     assert_eq!(
         text,
         "\u{1b}[1;31merror:\u{1b}[0m nothing answered\n\n  tried  GET /\n\u{1b}[33mhint:\u{1b}[0m inferometer run sim://fixed"

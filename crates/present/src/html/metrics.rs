@@ -39,6 +39,10 @@ pub(super) fn section(report: &RunReport) -> Markup {
     let mut rows = Vec::new();
     for (name, twin) in ROWS {
         let Some(summary) = m.metrics.get(&name) else { continue };
+        // Without a completed request only the instrument has figures.
+        if m.counts.ok == 0 && !matches!(name, Metric::ScheduleLag | Metric::ClientLag) {
+            continue;
+        }
         if let Some(twin) = twin.filter(|twin| m.metrics.get(twin).is_some_and(|t| same(t, summary))) {
             rows.push(told(name, summary, &format!("equal to {} in every request", metric(twin))));
             continue;
@@ -67,6 +71,7 @@ pub(super) fn section(report: &RunReport) -> Markup {
                     View::Server => "at the first byte written (server view)",
                 }
                 " unless named otherwise."
+                @if m.counts.ok == 0 { " No request completed: there is no latency to show." }
             }
             div.tw tabindex="0" {
                 table {
@@ -237,9 +242,11 @@ fn cell(figure: &Figure, scale: f64) -> Markup {
                 }
             }
         }
-        Figure::Exceeds(bound) => html! { td { ">" (NBSP) (number(bound / scale)) small { "among those cut or failed" } } },
+        Figure::Exceeds(bound) => {
+            html! { td { ">" (NBSP) (number(bound / scale)) small { "among those cut or failed" } } }
+        }
         Figure::Undefined(Undefined::TooFewSamples { n, needed }) => {
-            html! { td { span.few { "too few samples (" (count(*n)) " of " (count(*needed)) ")" } } }
+            html! { td { span.few { "too few samples (" (count(*n)) (NBSP) "of" (NBSP) (count(*needed)) ")" } } }
         }
         Figure::Undefined(why) => html! { td.na { "–" small { (phrase(*why)) } } },
     }

@@ -39,9 +39,10 @@ pub(super) fn distributions(report: &RunReport, pictures: &Pictures) -> Markup {
 }
 
 fn why_none(report: &RunReport) -> &'static str {
-    let withheld = report.measures.metrics.values().any(|s| {
-        s.percentiles.iter().any(|(_, figure)| *figure == Figure::Undefined(Undefined::Withheld))
-    });
+    let withheld =
+        report.measures.metrics.values().any(|s| {
+            s.percentiles.iter().any(|(_, figure)| *figure == Figure::Undefined(Undefined::Withheld))
+        });
     if withheld {
         "Withheld: a failed check takes the latencies away."
     } else {
@@ -79,10 +80,16 @@ fn distribution(report: &RunReport, pictures: &Pictures, curve: &QuantileCurve) 
         .collect();
     let limits = joint.iter().map(|l| l.value).chain(marginal.iter().map(|(value, _)| *value));
     let x = Scale::of_spread(
-        values.iter().copied().chain(limits.clone().filter(|v| near(*v)).map(shown)).collect::<Vec<_>>().into_iter(),
+        values
+            .iter()
+            .copied()
+            .chain(limits.clone().filter(|v| near(*v)).map(shown))
+            .collect::<Vec<_>>()
+            .into_iter(),
     );
     let far: Vec<String> = limits.filter(|v| !near(*v)).map(words::limit_time).collect();
-    let judged_at = marginal.iter().filter(|(value, _)| near(*value)).map(|(_, share)| share + 0.2 * (1.0 - share));
+    let judged_at =
+        marginal.iter().filter(|(value, _)| near(*value)).map(|(_, share)| share + 0.2 * (1.0 - share));
     let y = Nines::up_to(known.last().map_or(0.9, |p| p.share).max(judged_at.fold(0.0, f64::max)));
     let name = label::metric(metric);
     let mut chart = Chart::new(
@@ -116,11 +123,20 @@ fn distribution(report: &RunReport, pictures: &Pictures, curve: &QuantileCurve) 
     chart.line("b", line.iter().copied().filter(|p| p.1 <= sure + 1e-9));
     chart.line("b dash thin", line.iter().copied().filter(|p| p.1 >= sure - 1e-9));
     for (value, share) in marginal.into_iter().filter(|(value, _)| near(*value)) {
-        chart.limit_at(shown(value), share, &format!("{} limit {}", percentile_name(share), words::limit_time(value)));
+        chart.limit_at(
+            shown(value),
+            share,
+            &format!("{} limit {}", percentile_name(share), words::limit_time(value)),
+        );
     }
     let scale_word = if x.is_log() { ", log scale" } else { "" };
-    let beyond = if far.is_empty() { String::new() } else { format!("; limit {} is beyond the axis", far.join(", ")) };
-    figure(title(metric), &format!("{}, {}{scale_word}{beyond}", unit.symbol(), population(metric, report)), &chart)
+    let beyond =
+        if far.is_empty() { String::new() } else { format!("; limit {} is beyond the axis", far.join(", ")) };
+    figure(
+        title(metric),
+        &format!("{}, {}{scale_word}{beyond}", unit.symbol(), population(metric, report)),
+        &chart,
+    )
 }
 
 /// A metric with its name in full.
@@ -141,7 +157,15 @@ pub(super) fn instrument(report: &RunReport, pictures: &Pictures) -> Markup {
     let curve = |metric: Metric| pictures.quantiles.iter().find(|c| c.metric == metric && c.points.len() > 1);
     let curves: Vec<&QuantileCurve> =
         [Metric::ScheduleLag, Metric::ClientLag].into_iter().filter_map(curve).collect();
-    let checks = [CheckId::SendLag, CheckId::ClientLag, CheckId::LaneStall, CheckId::LaneBusy, CheckId::Machine, CheckId::Coalesced, CheckId::Clock];
+    let checks = [
+        CheckId::SendLag,
+        CheckId::ClientLag,
+        CheckId::LaneStall,
+        CheckId::LaneBusy,
+        CheckId::Machine,
+        CheckId::Coalesced,
+        CheckId::Clock,
+    ];
     html! {
         section id="instrument" {
             h2 { "The instrument" }
@@ -199,7 +223,7 @@ pub(super) fn timeline(report: &RunReport, pictures: &Pictures) -> Markup {
         let high = if class == "f" { high.max(4.0) } else { high };
         let sentence = format!("{title} over time");
         let mut chart =
-            Chart::new(sentence, 84, x, Vertical::Values(Scale::linear(0.0, high)), clock, words::plain)
+            Chart::new(sentence, 84, x, Vertical::Values(Scale::linear(0.0, high)), clock(end), words::plain)
                 .without_x_labels();
         phases(&mut chart, pictures, first);
         chart.steps(class, values, end, true);
@@ -212,7 +236,11 @@ pub(super) fn timeline(report: &RunReport, pictures: &Pictures) -> Markup {
     if late {
         sent.line("g thin dash", middle(&arrivals, line.bin_ns).into_iter());
     }
-    let lines = if late { "sent (filled), planned (dashed)" } else { "sent, each in the step in which it was planned" };
+    let lines = if late {
+        "sent (filled), planned (dashed)"
+    } else {
+        "sent, each in the step in which it was planned"
+    };
     let bad: Vec<(f64, f64)> =
         line.bins.iter().map(|bin| (seconds(bin.from), bin.failures.values().sum::<u64>() as f64)).collect();
     let any_bad = bad.iter().any(|(_, n)| *n > 0.0);
@@ -231,7 +259,9 @@ pub(super) fn timeline(report: &RunReport, pictures: &Pictures) -> Markup {
                 (figure("Did not end well", &format!("requests {step}, by the time at which they ended: {}", bad_words(pictures)),
                     &small("Requests that did not end well", "f", &bad, false)))
             }
-            (scatter(report, pictures, x))
+            @if pictures.scatter.dots.iter().any(|dot| dot.ttft.is_some() || dot.e2e.is_some()) {
+                (scatter(report, pictures, x))
+            }
         }
     }
 }
@@ -252,11 +282,14 @@ fn bad_words(pictures: &Pictures) -> String {
     list.join(", ")
 }
 
-fn clock(seconds: f64) -> String {
-    if seconds.fract() > 1e-9 {
-        format!("{}{NBSP}s", words::plain(seconds))
-    } else {
-        words::clock_time(Nanos::from_secs_f64(seconds))
+/// A moment of a run of this length: `0:15`, or `0.05 s` in a short one.
+fn clock(end: f64) -> impl Fn(f64) -> String {
+    move |seconds| {
+        if end < 8.0 {
+            format!("{}{NBSP}s", words::plain(seconds))
+        } else {
+            words::clock_time(Nanos::from_secs_f64(seconds))
+        }
     }
 }
 
@@ -274,6 +307,7 @@ fn phases(chart: &mut Chart, pictures: &Pictures, labelled: bool) {
 
 fn scatter(report: &RunReport, pictures: &Pictures, x: Scale) -> Markup {
     let dots = &pictures.scatter.dots;
+    let end = pictures.timeline.ended.as_secs_f64();
     // Not streamed: the only latency is the whole one.
     let streamed = dots.iter().any(|d| d.ttft.is_some() && d.ttft != d.e2e);
     let latency = |d: &Dot| if streamed { d.ttft } else { d.e2e };
@@ -289,8 +323,14 @@ fn scatter(report: &RunReport, pictures: &Pictures, x: Scale) -> Markup {
         values.chain(near.clone()).map(|v| v / unit.ns()).collect::<Vec<_>>().into_iter(),
     );
     let name = label::metric(metric);
-    let mut chart =
-        Chart::new(format!("{name} of each request over time"), 190, x, Vertical::Values(y), clock, words::plain);
+    let mut chart = Chart::new(
+        format!("{name} of each request over time"),
+        190,
+        x,
+        Vertical::Values(y),
+        clock(end),
+        words::plain,
+    );
     phases(&mut chart, pictures, false);
     for limit in near {
         chart.limit_at_y(limit / unit.ns(), &format!("limit {}", words::limit_time(limit)));
@@ -301,8 +341,9 @@ fn scatter(report: &RunReport, pictures: &Pictures, x: Scale) -> Markup {
             .filter(move |d| d.warmup == warmup)
             .filter_map(|d| Some((d.intended.as_secs_f64(), latency(d)?.0 as f64 / unit.ns())))
     };
-    chart.dots("m", place(true));
-    chart.dots("b", place(false));
+    let few = dots.len() < 200;
+    chart.dots(if few { "m big" } else { "m" }, place(true));
+    chart.dots(if few { "b big" } else { "b" }, place(false));
     // Crosses that would lie on each other share one.
     let mut crosses: BTreeMap<u64, (f64, BTreeMap<&str, u64>)> = BTreeMap::new();
     for dot in dots.iter().filter(|d| d.state != "ok") {
@@ -314,7 +355,7 @@ fn scatter(report: &RunReport, pictures: &Pictures, x: Scale) -> Markup {
     for (at, states) in crosses.into_values() {
         let list: Vec<String> =
             states.iter().map(|(state, n)| format!("{n} {}", state.replace('_', " "))).collect();
-        chart.cross(at, &format!("{} {}", clock(at.floor()), list.join(", ")));
+        chart.cross(at, &format!("{} {}", clock(end)(at), list.join(", ")));
     }
     let log = if y.is_log() { ", log scale" } else { "" };
     let thinned = if pictures.scatter.total > dots.len() as u64 {
@@ -326,10 +367,16 @@ fn scatter(report: &RunReport, pictures: &Pictures, x: Scale) -> Markup {
     } else {
         String::new()
     };
+    let median = report.measures.metrics.get(&metric).and_then(|s| s.percentile(0.5));
+    let raw = if median == Some(&Figure::Undefined(Undefined::Withheld)) {
+        "; as observed, the client’s own lateness included: the percentiles are withheld"
+    } else {
+        ""
+    };
     figure(
         name,
         &format!(
-            "{}{log}; one dot per request at its intended time, warm-up grey, ✕ did not end well{thinned}",
+            "{}{log}; one dot per request at its intended time, warm-up grey, ✕ did not end well{thinned}{raw}",
             unit.symbol()
         ),
         &chart,

@@ -81,7 +81,7 @@ fn tokens(report: &RunReport) -> Markup {
             dt { "Output" } dd { (count(t.output)) ", mean " (mean(&t.output_mean)) " per answer" }
             dt { "Input" } dd { (count(t.input)) ", mean " (mean(&t.input_mean)) " per prompt" }
             dt { "Per chunk" } dd { (mean(&t.per_chunk)) }
-            dt { "Counted by" }
+            @if !t.output_source.is_empty() { dt { "Counted by" }
             dd {
                 @for (i, (source, n)) in t.output_source.iter().enumerate() {
                     @if i > 0 { ", " }
@@ -92,7 +92,7 @@ fn tokens(report: &RunReport) -> Markup {
                     }
                     " (" (count(*n)) ")"
                 }
-            }
+            } }
             @if t.forced > 0 {
                 dt { "Forced length" } dd { (count(t.forced)) " asked, " (count(t.forced_missed)) " delivered differently" }
             }
@@ -143,14 +143,14 @@ pub(super) fn spec(report: &RunReport) -> Markup {
                 summary { "Every setting" }
                 dl.kv.cols { @for (name, value) in &rows { div { dt { (name) } dd { code { (value) } } } } }
             }
-            details { summary { "The same as text for " code { "-f" } } code.cmd { (text) } }
+            details.screen { summary { "The same as text for " code { "-f" } } code.cmd { (text) } }
             details open {
                 summary { "Environment" }
                 dl.kv {
                     dt { "Started" } dd { (e.started) }
                     dt { "Ran for" } dd { (clock_time(report.footer.ended)) }
                     dt { "Tokenizer" } dd { (e.tokenizer) }
-                    dt { "Workload" } dd { code { (e.workload_hash) } }
+                    @if !e.workload_hash.is_empty() { dt { "Workload" } dd { code { (e.workload_hash) } } }
                     dt { "Addresses" } dd { (e.addresses.join(", ")) }
                     @for (key, value) in &e.server { dt { "server " (key) } dd { (value) } }
                     @for (key, value) in &e.client { dt { "client " (key) } dd { (value) } }

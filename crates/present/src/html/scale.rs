@@ -13,9 +13,8 @@ pub(super) struct Scale {
 }
 
 /// Steps of a time axis, in seconds.
-const CLOCK_STEPS: [f64; 15] = [
-    1.0, 2.0, 5.0, 10.0, 15.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0, 900.0, 1_800.0, 3_600.0, 7_200.0,
-];
+const CLOCK_STEPS: [f64; 15] =
+    [1.0, 2.0, 5.0, 10.0, 15.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0, 900.0, 1_800.0, 3_600.0, 7_200.0];
 
 impl Scale {
     /// Linear over the range; a range without width is widened.

@@ -77,10 +77,8 @@ fn joint_part(joint: &JointReport) -> Markup {
 fn attainment(joint: &JointReport) -> Markup {
     let (value, target) = (joint.attainment.value.unwrap_or(0.0), joint.target);
     let low = joint.attainment.low.unwrap_or(value).min(target).min(value);
-    let span = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5]
-        .into_iter()
-        .find(|span| (1.0 - low) * 1.15 <= *span)
-        .unwrap_or(1.0);
+    let span =
+        [0.01, 0.02, 0.05, 0.1, 0.2, 0.5].into_iter().find(|span| (1.0 - low) * 1.15 <= *span).unwrap_or(1.0);
     let from = 1.0 - span;
     let left = |share: f64| format!("{:.2}%", ((share - from) / span).clamp(0.0, 1.0) * 100.0);
     let sentence = format!("Attainment {} against a target of {}", percent(value), percent(target));

@@ -78,7 +78,7 @@ pub(super) fn believed(report: &RunReport) -> Vec<String> {
         })
         .map(|metric| label::metric(metric).to_owned())
         .collect();
-    if m.throughput.requests_per_s.is_ok() {
+    if m.throughput.requests_per_s.is_ok() && !stands::throughput_in_doubt(&report.trust) {
         out.push("throughput".to_owned());
     }
     out.push("the counts of requests".to_owned());
@@ -203,8 +203,11 @@ fn lay_out(rows: &[Row], heads: &[(usize, String)], beside: bool) -> Table {
     }
     let mut table = Table::new(&head);
     for row in rows {
-        let mut values =
-            vec![Cell::left(row.name.clone()), Cell::left(row.unit.to_owned()).dim(), Cell::right(row.n.clone())];
+        let mut values = vec![
+            Cell::left(row.name.clone()),
+            Cell::left(row.unit.to_owned()).dim(),
+            Cell::right(row.n.clone()),
+        ];
         let mut intervals = vec![Cell::empty(); 3];
         let mut below = false;
         for (i, name) in heads {

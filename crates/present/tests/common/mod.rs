@@ -310,7 +310,8 @@ pub fn invalid() -> Run {
 /// One request in six leaves 180 ms late.
 fn late(mut run: Run, when: std::ops::Range<Nanos>) -> Run {
     let by = ms(180.0);
-    let chosen = |r: &&mut Request| r.phase == Phase::Measure && r.seq % 6 == 0 && when.contains(&r.intended);
+    let chosen =
+        |r: &&mut Request| r.phase == Phase::Measure && r.seq.is_multiple_of(6) && when.contains(&r.intended);
     for r in run.requests.iter_mut().filter(chosen) {
         for stamp in [&mut r.write_begin, &mut r.write_end, &mut r.headers, &mut r.done, &mut r.closed] {
             *stamp = stamp.map(|t| t + by);
@@ -321,6 +322,25 @@ fn late(mut run: Run, when: std::ops::Range<Nanos>) -> Run {
             chunk.earliest += by;
         }
     }
+    watch_lanes(&mut run);
+    run
+}
+
+/// A queue that grows during the whole run: each request waits 0.6 s longer for each second of it.
+pub fn overloaded() -> Run {
+    let mut run = valid();
+    for r in &mut run.requests {
+        let wait = Nanos((r.intended.0 as f64 * 0.6) as u64);
+        for stamp in [&mut r.headers, &mut r.done, &mut r.closed] {
+            *stamp = stamp.map(|t| t + wait);
+        }
+        for chunk in &mut r.chunks {
+            chunk.arrival += wait;
+            chunk.seen += wait;
+            chunk.earliest += wait;
+        }
+    }
+    run.footer.ended = run.requests.iter().filter_map(|r| r.closed).max().unwrap();
     watch_lanes(&mut run);
     run
 }
@@ -350,7 +370,7 @@ fn fail(request: &mut Request, class: FailureClass, detail: &str) {
 pub fn some_failed() -> Run {
     let mut run = valid();
     let text = "HTTP 503: {\"error\":\"no healthy upstream\"}";
-    for request in run.requests.iter_mut().filter(|r| r.phase == Phase::Measure && r.seq % 60 == 0) {
+    for request in run.requests.iter_mut().filter(|r| r.phase == Phase::Measure && r.seq.is_multiple_of(60)) {
         fail(request, FailureClass::Http5xx, text);
     }
     if let Some(request) = run.requests.iter_mut().find(|r| r.seq == 501) {
@@ -420,6 +440,7 @@ pub fn all() -> Vec<(&'static str, Run)> {
         ("without-limits", without_limits()),
         ("client-limited", client_limited()),
         ("invalid", invalid()),
+        ("overloaded", overloaded()),
         ("all-failed", all_failed()),
         ("some-failed", some_failed()),
         ("single", single()),
