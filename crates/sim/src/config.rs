@@ -28,7 +28,7 @@
 //! | `fault` | all | rules, see [`crate::faults`] |
 
 mod machine;
-mod options;
+pub(crate) mod options;
 
 use spec::{Nanos, SimTarget, Span};
 

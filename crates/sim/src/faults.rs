@@ -67,7 +67,8 @@ pub enum Fault {
     Html,
 }
 
-const KINDS: &[&str] = &[
+/// Every kind, as it is written in a rule.
+pub(crate) const KINDS: &[&str] = &[
     "status",
     "error-in-stream",
     "truncate",

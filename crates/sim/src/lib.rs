@@ -5,6 +5,8 @@
 //! [`front`] drives them in real time behind an OpenAI-compatible HTTP server. Nothing here shares
 //! code with the measuring client: what it claims about itself is independent of it.
 
+#[cfg(test)]
+mod book;
 pub mod config;
 pub mod draw;
 pub mod engine;

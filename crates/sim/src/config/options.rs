@@ -8,7 +8,7 @@ use crate::error::SimError;
 use crate::names::nearest;
 
 /// Options of every engine.
-pub(super) const COMMON: &[&str] = &[
+pub(crate) const COMMON: &[&str] = &[
     "seed",
     "noise",
     "time_scale",
@@ -26,9 +26,9 @@ pub(super) const COMMON: &[&str] = &[
     "finish",
     "fault",
 ];
-pub(super) const FIXED: &[&str] = &["ttft", "tpot"];
-pub(super) const FIFO: &[&str] = &["service", "servers", "tokens", "queue"];
-pub(super) const BATCHING: &[&str] = &[
+pub(crate) const FIXED: &[&str] = &["ttft", "tpot"];
+pub(crate) const FIFO: &[&str] = &["service", "servers", "tokens", "queue"];
+pub(crate) const BATCHING: &[&str] = &[
     "precision",
     "max_seqs",
     "chunk",
