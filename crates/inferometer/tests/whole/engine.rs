@@ -17,28 +17,17 @@ struct Llama {
 impl Llama {
     fn start() -> Option<Self> {
         let path = |name: &str| std::env::var_os(name).map(PathBuf::from);
-        let (Some(server), Some(model)) = (path("INFEROMETER_LLAMA_SERVER"), path("INFEROMETER_LLAMA_MODEL"))
+        let (Some(python), Some(model)) = (path("INFEROMETER_LLAMA_PYTHON"), path("INFEROMETER_LLAMA_MODEL"))
         else {
             let _ = writeln!(std::io::stderr(), "skipped: no real engine; run `cargo xtask test`");
             return None;
         };
         let port = closed_port();
-        let child = Command::new(server)
-            .arg("-m")
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/whole/engine/llama_server.py");
+        let child = Command::new(python)
+            .arg(script)
             .arg(model)
-            .args([
-                "-a",
-                "smollm2",
-                "--host",
-                "127.0.0.1",
-                "--port",
-                &port.to_string(),
-                "--parallel",
-                "4",
-                "-c",
-                "8192",
-            ])
-            .args(["--metrics", "--slots", "-t", "1", "-tb", "1"])
+            .arg(port.to_string())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
