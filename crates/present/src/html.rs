@@ -9,8 +9,8 @@ mod scale;
 mod slo;
 mod trust;
 
-use decide::RunReport;
-use decide::words::{TimeUnit, count, decimals, fixed, number, percent, plain};
+use decide::words::{TimeUnit, count, counted, decimals, fixed, number, percent, plain};
+use decide::{RunReport, TrustVerdict};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use measure::{Defined, Estimate, Figure, Pictures, percentile_name};
 use spec::Metric;
@@ -94,7 +94,7 @@ fn title(report: &RunReport) -> String {
     let target = spec.target.to_string();
     let name = spec.api.model.clone().unwrap_or_else(|| target.clone());
     let load = match &spec.load {
-        spec::Load::Closed(c) => format!("{} concurrent", count(u64::from(c.concurrency))),
+        spec::Load::Closed(c) => counted(u64::from(c.concurrency), "user"),
         spec::Load::Open(o) if o.rate.is_infinite() => "all at once".to_owned(),
         spec::Load::Open(o) => format!("{} requests/s", plain(o.rate.per_second())),
     };
@@ -159,10 +159,13 @@ struct Tile {
     below: String,
 }
 
-/// What exists and was not taken away, five at most.
+/// What exists and was not taken away, five at most; none where nothing may be concluded.
 fn tiles(report: &RunReport) -> Vec<Tile> {
     let m = &report.measures;
     let mut out = Vec::new();
+    if report.trust.verdict == TrustVerdict::Invalid {
+        return out;
+    }
     let has = |metric: Metric| m.metrics.get(&metric).is_some_and(|s| s.n > 0);
     let latencies: &[Metric] = if has(Metric::Ttft) { &[Metric::Ttft, Metric::Tpot] } else { &[Metric::E2e] };
     out.extend(latencies.iter().filter_map(|metric| latency(report, *metric)));

@@ -36,7 +36,15 @@ pub(crate) fn figure(figure: &Figure, scale: f64) -> String {
 
 /// An interval in units of `scale` with the decimals of its value; an open side as `≥` or `≤`.
 pub(crate) fn interval(interval: Interval, scale: f64, places: usize) -> Option<String> {
-    let show = |x: f64| fixed(x / scale, places);
+    let show = |x: f64| {
+        let text = fixed(x / scale, places);
+        // An end that is far below its value must not be rounded to nothing.
+        if x > 0.0 && !text.contains(|c: char| c.is_ascii_digit() && c != '0') {
+            number(x / scale)
+        } else {
+            text
+        }
+    };
     match (interval.low, interval.high) {
         (Some(low), Some(high)) => Some(format!("{}–{}", show(low), show(high))),
         (Some(low), None) => Some(format!("≥{NBSP}{}", show(low))),
@@ -107,4 +115,24 @@ pub(crate) fn harmless(text: &str) -> String {
             c => c,
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn intervals_have_the_decimals_of_their_value_and_never_vanish() {
+        let of = |low, high, places| interval(Interval { low, high }, 1e6, places);
+        assert_eq!(of(Some(64.71e6), Some(74.2e6), 1).as_deref(), Some("64.7–74.2"));
+        assert_eq!(of(Some(0.0321e6), None, 0).as_deref(), Some("≥\u{a0}0.0321"));
+        assert_eq!(of(Some(0.0), Some(2e6), 0).as_deref(), Some("0–2"));
+        assert_eq!(of(None, Some(2e6), 1).as_deref(), Some("≤\u{a0}2.0"));
+        assert_eq!(of(None, None, 1), None);
+    }
+
+    #[test]
+    fn harmless_text_keeps_its_lines_and_loses_its_power() {
+        assert_eq!(harmless("a\tb\nc\u{1b}[2J\u{202e}é"), "a\tb\nc\u{fffd}[2J\u{fffd}é");
+    }
 }

@@ -136,11 +136,19 @@ fn what_is_withheld_is_in_no_tile_chart_or_margin() {
     let (report, pictures) = common::report(&common::invalid());
     let html = present::html::run(&report, &pictures, "c");
     let answer = html.split("<section id=\"answer\"").nth(1).unwrap().split("</section>").next().unwrap();
-    assert!(!answer.contains("TTFT p95"), "{answer}");
+    assert!(!answer.contains("class=\"tiles\""), "{answer}");
     let limits = html.split("<section id=\"slo\"").nth(1).unwrap().split("</section>").next().unwrap();
     assert!(limits.contains("Not judged") && !limits.contains("Each alone"), "{limits}");
 
     assert!(!html.contains(" within</text>"));
+}
+
+#[test]
+fn a_burst_is_spread_by_what_was_heard() {
+    let html = page(&common::burst());
+    assert!(html.contains("all at once") && html.contains("all were planned at once"));
+    let dots = html.split("<path class=\"dot b big\" d=\"").nth(1).unwrap().split('"').next().unwrap();
+    assert!(dots.matches('M').count() > 40, "{dots}");
 }
 
 #[test]

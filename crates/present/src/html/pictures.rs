@@ -7,7 +7,7 @@ use decide::{CheckId, RunReport};
 use maud::{Markup, html};
 use measure::pictures::{Dot, Pictures, QuantileCurve, TimelineBin};
 use measure::{Figure, Undefined, percentile_name};
-use spec::{JointLimit, Metric, Nanos, Statistic, View};
+use spec::{JointLimit, Load, Metric, Nanos, Statistic, View};
 
 use super::chart::{Chart, Vertical, figure};
 use super::scale::{Nines, Scale};
@@ -232,11 +232,12 @@ pub(super) fn timeline(report: &RunReport, pictures: &Pictures) -> Markup {
     let arrivals = series(|b| b.arrivals_per_s);
     let sends = series(|b| b.sends_per_s);
     let mut sent = small("Arrivals", "b", &sends, true);
+    let at_once = matches!(&report.spec.load, Load::Open(open) if open.rate.is_infinite());
     let late = arrivals.iter().zip(&sends).any(|(a, s)| (a.1 - s.1).abs() > 1e-9);
-    if late {
+    let lines = if at_once {
+        "sent; all were planned at once"
+    } else if late {
         sent.line("g thin dash", middle(&arrivals, line.bin_ns).into_iter());
-    }
-    let lines = if late {
         "sent (filled), planned (dashed)"
     } else {
         "sent, each in the step in which it was planned"
@@ -335,11 +336,15 @@ fn scatter(report: &RunReport, pictures: &Pictures, x: Scale) -> Markup {
     for limit in near {
         chart.limit_at_y(limit / unit.ns(), &format!("limit {}", words::limit_time(limit)));
     }
+    let at_once = matches!(&report.spec.load, Load::Open(open) if open.rate.is_infinite());
+    let moment = if at_once { "the moment at which it was heard" } else { "its intended time" };
     let place = |warmup: bool| {
-        dots.iter()
-            .filter(good)
-            .filter(move |d| d.warmup == warmup)
-            .filter_map(|d| Some((d.intended.as_secs_f64(), latency(d)?.0 as f64 / unit.ns())))
+        dots.iter().filter(good).filter(move |d| d.warmup == warmup).filter_map(|d| {
+            let value = latency(d)?;
+            // All at once: intended times are one spot, so the dots spread by when they were heard.
+            let at = if at_once { d.intended + value } else { d.intended };
+            Some((at.as_secs_f64(), value.0 as f64 / unit.ns()))
+        })
     };
     let few = dots.len() < 200;
     chart.dots(if few { "m big" } else { "m" }, place(true));
@@ -376,7 +381,7 @@ fn scatter(report: &RunReport, pictures: &Pictures, x: Scale) -> Markup {
     figure(
         name,
         &format!(
-            "{}{log}; one dot per request at its intended time, warm-up grey, ✕ did not end well{thinned}{raw}",
+            "{}{log}; one dot per request at {moment}, warm-up grey, ✕ did not end well{thinned}{raw}",
             unit.symbol()
         ),
         &chart,

@@ -73,12 +73,15 @@ fn joint_part(joint: &JointReport) -> Markup {
     }
 }
 
+/// How much below 100 % the axis begins, so that it holds this share with some room.
+fn attainment_span(lowest: f64) -> f64 {
+    [0.01, 0.02, 0.05, 0.1, 0.2, 0.5].into_iter().find(|span| (1.0 - lowest) * 1.15 <= *span).unwrap_or(1.0)
+}
+
 /// The share on an axis that ends at 100 % and holds the target and the whole interval.
 fn attainment(joint: &JointReport) -> Markup {
     let (value, target) = (joint.attainment.value.unwrap_or(0.0), joint.target);
-    let low = joint.attainment.low.unwrap_or(value).min(target).min(value);
-    let span =
-        [0.01, 0.02, 0.05, 0.1, 0.2, 0.5].into_iter().find(|span| (1.0 - low) * 1.15 <= *span).unwrap_or(1.0);
+    let span = attainment_span(joint.attainment.low.unwrap_or(value).min(target).min(value));
     let from = 1.0 - span;
     let left = |share: f64| format!("{:.2}%", ((share - from) / span).clamp(0.0, 1.0) * 100.0);
     let sentence = format!("Attainment {} against a target of {}", percent(value), percent(target));
@@ -135,12 +138,16 @@ fn marginal_part(limits: &[MarginalLimit], reports: &[MarginalReport]) -> Markup
     }
 }
 
+/// Where a value stands, in per cent of the axis: a quarter of the limit at 0, the limit in the
+/// middle, four times the limit at 100.
+fn on_ratio_axis(value: f64, limit: f64) -> f64 {
+    let ratio = value / limit;
+    if ratio > 0.0 { ((ratio.log2() + 2.0) / 4.0).clamp(0.0, 1.0) * 100.0 } else { 0.0 }
+}
+
 /// Value and interval as multiples of the limit, from a quarter to four times.
 fn ratio(limit: &MarginalLimit, report: &MarginalReport) -> Markup {
-    let place = |value: f64| {
-        let ratio = value / limit.value;
-        if ratio > 0.0 { ((ratio.log2() + 2.0) / 4.0).clamp(0.0, 1.0) * 100.0 } else { 0.0 }
-    };
+    let place = |value: f64| on_ratio_axis(value, limit.value);
     if limit.value <= 0.0 {
         return html! {};
     }
@@ -164,5 +171,29 @@ fn ratio(limit: &MarginalLimit, report: &MarginalReport) -> Markup {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_limit_is_in_the_middle_of_the_ratio_axis() {
+        let at = |value| on_ratio_axis(value, 200.0);
+        assert!((at(200.0) - 50.0).abs() < 1e-9);
+        assert!((at(50.0) - 0.0).abs() < 1e-9);
+        assert!((at(800.0) - 100.0).abs() < 1e-9);
+        assert!((at(100.0) - 25.0).abs() < 1e-9);
+        assert!((at(1e9) - 100.0).abs() < 1e-9);
+        assert!(at(0.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn the_attainment_axis_holds_the_target_and_the_interval() {
+        assert!((attainment_span(0.95) - 0.1).abs() < 1e-9);
+        assert!((attainment_span(0.995) - 0.01).abs() < 1e-9);
+        assert!((attainment_span(0.3) - 1.0).abs() < 1e-9);
+        assert!((attainment_span(0.0) - 1.0).abs() < 1e-9);
     }
 }

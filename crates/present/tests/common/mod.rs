@@ -408,6 +408,15 @@ pub fn not_streamed() -> Run {
     run
 }
 
+/// Sixty requests at once.
+pub fn burst() -> Run {
+    let mut noise = Noise(3);
+    let mut spec = spec(open(f64::INFINITY));
+    spec.phases.warmup = Warmup::Requests(0);
+    let requests = (0..60).map(|seq| request(seq, Phase::Measure, Nanos(1_000_000), &mut noise, 16));
+    around(spec, requests.collect(), Nanos(1_000_000), Nanos(1_000_000))
+}
+
 /// Twenty thousand requests.
 pub fn large() -> Run {
     let mut run = poisson(330.0, 60, 2);
@@ -445,6 +454,7 @@ pub fn all() -> Vec<(&'static str, Run)> {
         ("some-failed", some_failed()),
         ("single", single()),
         ("not-streamed", not_streamed()),
+        ("burst", burst()),
         ("large", large()),
         ("hostile", hostile()),
     ]
