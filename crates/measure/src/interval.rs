@@ -95,13 +95,14 @@ pub fn wilson(share: f64, draws: f64) -> Interval {
     Interval { low: Some(low), high: Some(high) }
 }
 
-/// The 95 % t interval of a mean on the effective sample size; open when that is below 2.
+/// The 95 % t interval of a mean of durations or speeds on the effective sample size; open when that
+/// is below 2. Neither is ever negative, so the lower end is not either, however few the samples.
 pub fn mean_interval(mean: f64, stddev: f64, n_eff: f64) -> Interval {
     if n_eff.is_nan() || n_eff < 2.0 {
         return Interval::default();
     }
     let half = t_95(n_eff - 1.0) * stddev / n_eff.sqrt();
-    Interval { low: Some(mean - half), high: Some(mean + half) }
+    Interval { low: Some((mean - half).max(0.0)), high: Some(mean + half) }
 }
 
 /// Arithmetic mean; `None` of nothing.

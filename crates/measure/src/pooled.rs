@@ -151,7 +151,7 @@ impl Pooled {
                 let df = requests / tau_used - 1.0;
                 let interval = if df >= 1.0 {
                     let half = t_95(df) * variance.sqrt();
-                    Interval { low: Some(value - half), high: Some(value + half) }
+                    Interval { low: Some((value - half).max(0.0)), high: Some(value + half) }
                 } else {
                     Interval::default()
                 };

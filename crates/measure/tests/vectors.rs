@@ -243,3 +243,11 @@ fn survival_with_cut_requests() {
     assert_eq!(kaplan_meier(&lifetimes).percentile(0.9), None);
     assert_eq!(kaplan_meier(&[]).percentile(0.5), None);
 }
+
+/// Two very different values: the t interval would reach below zero, where no duration lies.
+#[test]
+fn the_interval_of_a_mean_duration_never_reaches_below_zero() {
+    let interval = measure::interval::mean_interval(140.0, 264.0, 6.0);
+    assert_eq!(interval.low, Some(0.0));
+    assert!(interval.high.is_some_and(|high| high > 400.0));
+}
