@@ -175,9 +175,13 @@ fn fit(style: &Style, rows: &[Row]) -> Table {
     heads.retain(|(i, _)| rows.iter().any(|row| row.values.get(*i).is_some_and(|v| v.known)));
     let room = usize::from(style.width).saturating_sub(2);
     if style.width >= WIDE {
-        let table = lay_out(rows, &heads, true);
-        if table.width() <= room {
-            return table;
+        let mut heads = heads.clone();
+        for name in SPARE.iter().take(2) {
+            let table = lay_out(rows, &heads, true);
+            if table.width() <= room {
+                return table;
+            }
+            heads.retain(|(_, head)| head != name);
         }
     }
     let mut spare = SPARE.iter();
@@ -218,7 +222,7 @@ fn lay_out(rows: &[Row], heads: &[(usize, String)], beside: bool) -> Table {
                 below |= !interval.is_empty();
                 intervals.push(Cell::right(interval).dim());
             } else if name.starts_with('p') {
-                values.push(Cell::left(interval).dim());
+                values.push(Cell::left(interval).dim().glued());
             }
         }
         table.row(values);

@@ -8,6 +8,7 @@ pub(super) struct Cell {
     text: String,
     right: bool,
     dim: bool,
+    glued: bool,
 }
 
 impl Cell {
@@ -22,6 +23,10 @@ impl Cell {
     }
     pub(super) fn dim(self) -> Self {
         Self { dim: true, ..self }
+    }
+    /// One space after the cell before instead of two: it belongs to it.
+    pub(super) fn glued(self) -> Self {
+        Self { glued: true, ..self }
     }
     /// Columns on a terminal: no cell holds a wide or a combining character.
     fn width(&self) -> usize {
@@ -48,17 +53,32 @@ impl Table {
             .map(|i| self.rows.iter().filter_map(|r| r.get(i)).map(Cell::width).max().unwrap_or(0))
             .collect()
     }
+    /// Spaces before each column.
+    fn gaps(&self) -> Vec<usize> {
+        let glued = |i: usize| self.rows.iter().any(|r| r.get(i).is_some_and(|cell| cell.glued));
+        (0..self.widths().len())
+            .map(|i| {
+                if i == 0 {
+                    0
+                } else if glued(i) {
+                    1
+                } else {
+                    2
+                }
+            })
+            .collect()
+    }
     /// Columns that the widest line takes, without indentation.
     pub(super) fn width(&self) -> usize {
-        let widths = self.widths();
-        widths.iter().sum::<usize>() + 2 * widths.len().saturating_sub(1)
+        self.widths().iter().sum::<usize>() + self.gaps().iter().sum::<usize>()
     }
     pub(super) fn render(&self, style: &Style, indent: &str) -> String {
-        let widths = self.widths();
+        let (widths, gaps) = (self.widths(), self.gaps());
         let mut out = String::new();
         for row in &self.rows {
             let mut line = String::from(indent);
-            for (cell, width) in row.iter().zip(&widths) {
+            for ((cell, width), gap) in row.iter().zip(&widths).zip(&gaps) {
+                line.push_str(&" ".repeat(*gap));
                 let pad = " ".repeat(width - cell.width());
                 let text = if cell.dim && !cell.text.is_empty() {
                     style.paint(Tone::Dim, &cell.text)
@@ -72,7 +92,6 @@ impl Table {
                     line.push_str(&text);
                     line.push_str(&pad);
                 }
-                line.push_str("  ");
             }
             out.push_str(line.trim_end());
             out.push('\n');
