@@ -113,9 +113,7 @@ fn flags(args: &RunArgs) -> Result<Draft, Vec<SpecError>> {
     ] {
         setter.text(flag, key, given.then_some(value));
     }
-    for (flag, key, path) in [("--cacert", "api.tls.cacert", &args.api.cacert)] {
-        setter.text(flag, key, path.as_ref().and_then(|p| p.to_str()));
-    }
+    setter.text("--cacert", "api.tls.cacert", args.api.cacert.as_ref().and_then(|p| p.to_str()));
     match (&args.api.key_env, &args.api.key_file) {
         (Some(_), Some(_)) => setter.errors.push(
             SpecError::new("--api-key-env and --api-key-file name two places for one key")

@@ -17,6 +17,7 @@ use crate::run;
 pub fn run(args: &RunArgs, printer: &Printer, progress: Progress) -> Result<u8> {
     let spec = asked::spec(args)?;
     if args.record.dry_run {
+        run::check(&spec)?;
         printer.data(&serde_json::to_string_pretty(&spec.redacted())?)?;
         return Ok(0);
     }

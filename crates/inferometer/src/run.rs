@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use corpus::Corpus;
+use corpus::{Corpus, Tokenizer};
 use plan::{Lists, Plan};
 use record::{Environment, Run, RunFolder, Scrubber};
 use spec::{KeySource, Lengths, Load, Nanos, Spec, Target};
@@ -47,6 +47,13 @@ pub fn measure(mut spec: Spec, runs: &Path, printer: &Printer, progress: Progres
         .with_context(|| format!("cannot create the folder {}", runs.display()))
         .map_err(Failure::request)?;
 
+    // A vocabulary loads on a thread of its own: where the model's name is known, while the server is asked.
+    let guess = known_model(&spec);
+    let early = guess
+        .as_deref()
+        .map(|model| Tokenizer::open(&spec.workload.tokenizer, Some(model)))
+        .transpose()
+        .map_err(Failure::request)?;
     let engine = match &spec.target {
         Target::Sim(target) => Some(Embedded::start(target, None)?),
         Target::Http(_) => None,
@@ -54,7 +61,11 @@ pub fn measure(mut spec: Spec, runs: &Path, printer: &Printer, progress: Progres
     let session = Session::open(&spec, engine.as_ref().map(Embedded::url), key.clone().map(Secret::new))
         .map_err(session_failure)?;
     spec.api.model = Some(session.model.clone());
-    let corpus = Corpus::open(&spec.workload, Some(&session.model), spec.seed).map_err(Failure::request)?;
+    let tokenizer = match early {
+        Some(tokenizer) if guess.as_ref() == Some(&session.model) => tokenizer,
+        _ => Tokenizer::open(&spec.workload.tokenizer, Some(&session.model)).map_err(Failure::request)?,
+    };
+    let corpus = Corpus::with_tokenizer(&spec.workload, tokenizer, spec.seed).map_err(Failure::request)?;
 
     let folder = RunFolder::create(runs, wall_ns(), &folder_name(&spec)).map_err(Failure::request)?;
     let scrubber = Scrubber::new(secrets(&spec, key.as_deref()));
@@ -91,6 +102,15 @@ pub fn measure(mut spec: Spec, runs: &Path, printer: &Printer, progress: Progres
     let footer = driven.map_err(Failure::request)?;
     let run = journal.finish(footer, printer)?;
     Ok(Measured { folder, run })
+}
+
+/// The model's name, where it is known before the server is asked.
+fn known_model(spec: &Spec) -> Option<String> {
+    match (&spec.api.model, &spec.target) {
+        (Some(model), _) => Some(model.clone()),
+        (None, Target::Sim(target)) => Some(target.engine.clone()),
+        (None, Target::Http(_)) => None,
+    }
 }
 
 fn session_failure(error: SessionError) -> Failure {

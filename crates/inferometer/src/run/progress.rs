@@ -196,7 +196,7 @@ fn bars(course: &Course, live: &Live, printer: &Printer, done: &AtomicBool) {
 fn counters(live: &Live, s: &Snapshot, printer: &Printer) -> String {
     let now = s.now.unwrap_or_default();
     let recent = live.recent(now.saturating_since(RECENT));
-    let spell = now.0.min(RECENT.0).max(1) as f64 / 1e9;
+    let spell = now.0.clamp(1, RECENT.0) as f64 / 1e9;
     let mut ttft: Vec<u64> = recent.iter().map(|r| r.ttft.0).filter(|t| *t > 0).collect();
     let mut tpot: Vec<u64> = recent.iter().map(|r| r.tpot.0).filter(|t| *t > 0).collect();
     let tokens: u64 = recent.iter().map(|r| r.tokens).sum();
