@@ -16,6 +16,9 @@ pub fn raw_now() -> u64 {
     SystemClocks.monotonic_ns()
 }
 
+/// Reads of one connection in a row.
+const READS: u32 = 16;
+
 /// What a connection waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wake {
@@ -25,6 +28,10 @@ pub enum Wake {
     Answer,
     /// The stall is over.
     Resume,
+    /// The request should have been complete by now.
+    Overdue,
+    /// The client has had time enough to read the last words.
+    Gone,
 }
 
 /// What is written when the queue is empty.
@@ -34,8 +41,22 @@ pub enum After {
     Next,
     /// An orderly end.
     Close,
+    /// An orderly end in the middle of a request: what still comes is thrown away, for with unread
+    /// bytes the kernel would reset the connection, and the answer with it.
+    Linger,
     /// A reset.
     Reset,
+}
+
+/// What a read found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Filled {
+    /// The client may send more.
+    Open,
+    /// The client will send nothing more.
+    Ended,
+    /// The connection is broken.
+    Broken,
 }
 
 /// Bytes that wait for the socket.
@@ -107,6 +128,10 @@ pub struct Conn {
     pub wants_write: bool,
     /// The client has been told to go on with its body.
     pub continued: bool,
+    /// The client has shut down its sending side, or is gone altogether.
+    pub ended: bool,
+    /// The last answer is out: whatever comes is thrown away.
+    pub lingering: bool,
 }
 
 impl Conn {
@@ -126,33 +151,54 @@ impl Conn {
             delayed: None,
             wants_write: false,
             continued: false,
+            ended: false,
+            lingering: false,
         }
     }
 
-    /// Reads what is there; `false`: the peer is gone.
-    pub fn fill(&mut self) -> bool {
+    /// Reads what is there, but not for ever: of a client that sends without end the rest waits.
+    pub fn fill(&mut self) -> Filled {
         let mut buffer = [0u8; 64 * 1024];
-        loop {
+        for _ in 0..READS {
             let before = raw_now();
             match arrival::receive(&self.stream, &mut buffer) {
-                Ok((0, _)) => return false,
+                Ok((0, _)) => return Filled::Ended,
                 Ok((n, wall_ns)) => {
                     let read_ns = raw_now();
-                    self.input.extend_from_slice(&buffer[..n]);
+                    if !self.lingering {
+                        self.input.extend_from_slice(&buffer[..n]);
+                    }
                     self.stamps = Some(Stamps { wall_ns, empty_ns: self.empty_ns, read_ns });
                     if n < buffer.len() {
                         self.empty_ns = before;
-                        return true;
+                        return Filled::Open;
                     }
                 }
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
                     self.empty_ns = before;
-                    return true;
+                    return Filled::Open;
                 }
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                Err(_) => return false,
+                Err(_) => return Filled::Broken,
             }
         }
+        Filled::Open
+    }
+
+    /// Sends something that changes nothing to a client that has ended its sending side: if it is
+    /// gone altogether, its system answers with a reset, and the server learns of it.
+    pub fn probe(&mut self) {
+        let Some(active) = self.active.as_ref().filter(|a| a.http11 && a.counted) else { return };
+        if self.blocked() {
+            return;
+        }
+        let bytes: &[u8] = match &active.answer {
+            _ if active.truth.writes.is_empty() => b"HTTP/1.1 102 Processing\r\n\r\n",
+            // A comment of the event stream.
+            Some(answer) if answer.streaming() => b"3\r\n:\n\n\r\n",
+            _ => return,
+        };
+        self.queue.push_back(Queued { bytes: bytes.to_vec(), offset: 0, tokens: 0, due: 0, logged: true });
     }
 
     /// Queues bytes for a write of their own.

@@ -4,6 +4,8 @@
 const HEAD_LIMIT: usize = 64 * 1024;
 /// Longest request body: a million tokens of context have room.
 const BODY_LIMIT: usize = 256 * 1024 * 1024;
+/// Most bytes of a request, framing included.
+pub const REQUEST_LIMIT: usize = HEAD_LIMIT + BODY_LIMIT;
 
 /// A complete request.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -151,6 +153,7 @@ pub fn reason(status: u16) -> &'static str {
         400 => "Bad Request",
         404 => "Not Found",
         405 => "Method Not Allowed",
+        408 => "Request Timeout",
         413 => "Content Too Large",
         422 => "Unprocessable Content",
         429 => "Too Many Requests",

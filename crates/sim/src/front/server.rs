@@ -13,7 +13,7 @@ use socket2::SockRef;
 use spec::Nanos;
 
 use super::arrival::{self, Arrival, Mapper};
-use super::conn::{After, Conn, Wake, raw_now};
+use super::conn::{After, Conn, Filled, Wake, raw_now};
 use super::http::{self, Parsed};
 use super::metrics::Metrics;
 use super::prepare::{self, Prepared, Raw, error_body};
@@ -29,6 +29,10 @@ use crate::faults::Fault;
 const SPIN_NS: u64 = 120_000;
 /// The longest sleep, so that the shutdown flag is seen.
 const LONGEST_SLEEP_NS: u64 = 50_000_000;
+/// A request must be complete within this time of its first byte.
+pub(super) const REQUEST_TIME_NS: u64 = 60_000_000_000;
+/// A client that is told off in the middle of its request has this long to read why.
+const LINGER_NS: u64 = 2_000_000_000;
 /// Connections that the kernel holds until they are accepted.
 const BACKLOG: i32 = 4_096;
 /// The listener's key.
@@ -60,6 +64,8 @@ pub struct Server {
     pub(super) ready: Vec<usize>,
     /// Jobs that the engine has not yet accepted or refused.
     pub(super) fresh: Vec<(usize, JobId)>,
+    /// See [`REQUEST_TIME_NS`].
+    pub(super) request_time_ns: u64,
     /// Accepting is off until then: the process has no more descriptors.
     pub(super) accept_again: Option<u64>,
 }
@@ -71,6 +77,8 @@ fn io(doing: &'static str) -> impl Fn(std::io::Error) -> SimError {
 impl Server {
     /// Ready to run.
     pub fn new(config: SimConfig, listener: TcpListener, truth: Option<TruthSink>) -> Result<Self, SimError> {
+        // Before anybody is heard: no request that the kernel stamps is older than the engine's time.
+        let origin = raw_now();
         let poller = Arc::new(Poller::new().map_err(io("opening a poller"))?);
         listener.set_nonblocking(true).map_err(io("configuring the listener"))?;
         arrival::enable(&listener);
@@ -78,7 +86,7 @@ impl Server {
         // SAFETY: the listener lives as long as the server, which deletes it from the poller in `run`.
         unsafe { poller.add_with_mode(&listener, Event::readable(LISTENER), PollMode::Level) }
             .map_err(io("watching the listener"))?;
-        // A server that listens is ready: no request pays for the loading of a vocabulary.
+        // Once it accepts, it is ready: no request pays for the loading of a vocabulary.
         config.counter.warm();
         let config = Arc::new(config);
         let (to_worker, requests) = channel();
@@ -112,11 +120,12 @@ impl Server {
             metrics: Metrics::default(),
             served: Served::default(),
             arrivals: Mapper::new(),
-            origin: raw_now(),
+            origin,
             created: clock::wall_now_ns() / 1_000_000_000,
             emissions: Vec::new(),
             ready: Vec::new(),
             fresh: Vec::new(),
+            request_time_ns: REQUEST_TIME_NS,
             accept_again: None,
         })
     }
@@ -270,6 +279,8 @@ impl Server {
                         self.deliver(key, output, at);
                     }
                 }
+                Wake::Overdue => self.refuse(key, 408, "the request was not complete in time", at),
+                Wake::Gone => self.drop_conn(key, false),
             }
         }
     }
@@ -278,7 +289,8 @@ impl Server {
     fn watch(&mut self, key: usize) {
         if let Some(conn) = self.conns.get_mut(&key) {
             conn.wants_write = conn.blocked();
-            let interest = Event::new(key, true, conn.wants_write);
+            // An ended connection is readable for ever; that it breaks is told all the same.
+            let interest = Event::new(key, !conn.ended, conn.wants_write);
             let _ = self.poller.modify_with_mode(&conn.stream, interest, PollMode::Level);
         }
     }
@@ -286,11 +298,22 @@ impl Server {
     fn socket_event(&mut self, key: usize, readable: bool, writable: bool) {
         let Some(conn) = self.conns.get_mut(&key) else { return };
         if readable {
-            if !conn.fill() {
-                self.drop_conn(key, true);
-                return;
+            match conn.fill() {
+                Filled::Open => self.next_request(key),
+                Filled::Ended if !conn.ended && !conn.lingering => {
+                    conn.ended = true;
+                    self.next_request(key);
+                    if let Some(conn) = self.conns.get_mut(&key) {
+                        conn.probe();
+                        self.watch(key);
+                        self.flush(key);
+                    }
+                }
+                Filled::Ended | Filled::Broken => {
+                    self.drop_conn(key, true);
+                    return;
+                }
             }
-            self.next_request(key);
         }
         if writable {
             self.flush(key);
@@ -300,20 +323,37 @@ impl Server {
     /// Takes a complete request off the connection's input, when none is being served.
     pub(super) fn next_request(&mut self, key: usize) {
         let Some(conn) = self.conns.get_mut(&key) else { return };
-        if conn.active.is_some() || conn.after.is_some() || conn.input.is_empty() {
+        if conn.lingering || conn.after.is_some() {
+            return;
+        }
+        if conn.active.is_some() {
+            // Nobody needs that much in advance.
+            if conn.input.len() > http::REQUEST_LIMIT {
+                self.drop_conn(key, true);
+            }
             return;
         }
         let now = raw_now();
         match http::parse(&conn.input) {
+            Parsed::Partial { .. } if conn.ended => self.drop_conn(key, false),
+            Parsed::Partial { .. } if conn.input.is_empty() => {}
+            Parsed::Partial { .. } if conn.input.len() > http::REQUEST_LIMIT => {
+                self.refuse(key, 413, "request too large", now);
+            }
             Parsed::Partial { expects_continue } => {
+                let first = conn.wake.is_none();
                 if expects_continue && !conn.continued {
                     conn.continued = true;
                     conn.queue(b"HTTP/1.1 100 Continue\r\n\r\n".to_vec(), 0, now);
                     self.flush(key);
                 }
+                if first {
+                    self.set_timer(key, now.saturating_add(self.request_time_ns), Wake::Overdue);
+                }
             }
             Parsed::Complete(request, used) => {
                 conn.continued = false;
+                conn.wake = None;
                 conn.input.drain(..used);
                 let (arrival, read_ns) = match conn.stamps {
                     Some(stamps) => (self.arrivals.arrival(stamps), stamps.read_ns),
@@ -321,13 +361,18 @@ impl Server {
                 };
                 self.request(key, *request, arrival, read_ns);
             }
-            Parsed::Bad(status, why) => {
-                let body = error_body(status, "Bad Request", None, why);
-                conn.queue(http::answer(status, "application/json", None, false, &body), 0, now);
-                conn.after = Some(After::Close);
-                self.flush(key);
-            }
+            Parsed::Bad(status, why) => self.refuse(key, status, why, now),
         }
+    }
+
+    /// Answers what is no request, or none that can be served, and ends the connection.
+    fn refuse(&mut self, key: usize, status: u16, why: &str, due: u64) {
+        let Some(conn) = self.conns.get_mut(&key) else { return };
+        let body = error_body(status, http::reason(status), None, why);
+        conn.input = Vec::new();
+        conn.queue(http::answer(status, "application/json", None, false, &body), 0, due);
+        conn.after = Some(After::Linger);
+        self.flush(key);
     }
 
     /// Puts an answer's output on the wire.
@@ -379,6 +424,16 @@ impl Server {
             Some(After::Close) => {
                 let _ = conn.stream.shutdown(std::net::Shutdown::Write);
                 self.drop_conn(key, false);
+            }
+            Some(After::Linger) => {
+                conn.after = None;
+                conn.lingering = true;
+                let _ = conn.stream.shutdown(std::net::Shutdown::Write);
+                if conn.ended {
+                    self.drop_conn(key, false);
+                } else {
+                    self.set_timer(key, raw_now().saturating_add(LINGER_NS), Wake::Gone);
+                }
             }
             Some(After::Reset) => {
                 let _ = SockRef::from(&conn.stream).set_linger(Some(Duration::ZERO));

@@ -117,6 +117,11 @@ impl Answer {
         self.keep_alive && (self.chunked || !self.generation.stream)
     }
 
+    /// The head of a chunked event stream is out, and more is to come.
+    pub fn streaming(&self) -> bool {
+        self.head_sent && self.chunked && self.generation.stream
+    }
+
     /// Work for the engine.
     pub fn job(&self) -> &crate::engine::Job {
         &self.generation.job
