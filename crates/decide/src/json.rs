@@ -33,7 +33,7 @@ impl RunReport {
     /// The same, typed.
     pub fn document(&self) -> Document {
         let m = &self.measures;
-        let mut spec = record::redact::redact_spec(&self.spec);
+        let mut spec = self.spec.redacted();
         spec.analysis.percentile = m.rule;
         Document {
             schema_version: record::SCHEMA_VERSION,

@@ -7,9 +7,10 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use serde_json::value::RawValue;
+use spec::secret::{redact_headers, redact_url};
 
 use crate::error::RecordError;
-use crate::redact::{Scrubber, redact_map, redact_url};
+use crate::scrub::Scrubber;
 
 /// File name of the journal.
 pub const JOURNAL: &str = "journal.jsonl.zst";
@@ -138,7 +139,7 @@ impl RunFolder {
     /// The file cannot be written.
     pub fn keep_first_request(&self, request: &FirstRequest, scrubber: &Scrubber) -> Result<(), RecordError> {
         let mut headers = request.headers.clone();
-        redact_map(&mut headers);
+        redact_headers(&mut headers);
         headers.values_mut().for_each(|value| scrubber.scrub_in(value));
         let body = scrubber.scrub(&request.body);
         // JSON inside JSON keeps every byte; anything else is kept as a string.

@@ -8,9 +8,9 @@ pub mod folder;
 pub mod journal;
 pub mod reader;
 pub mod recorder;
-pub mod redact;
 pub mod row;
 pub mod sample;
+pub mod scrub;
 pub mod tables;
 pub mod writer;
 
@@ -20,12 +20,12 @@ pub use folder::{FirstRequest, RunFolder};
 pub use journal::{Entry, Footer, Header, Run, Stopped};
 pub use reader::{Text, read, texts};
 pub use recorder::{Recorder, Written};
-pub use redact::Scrubber;
 pub use row::{
     Chunk, Connection, FailureClass, Finish, InputTokens, Kind, Oddity, OutputTokens, PromptIdentity,
     Request, State, TimeoutKind,
 };
 pub use sample::{ClockSample, LaneSample, MachineSample, ServerSample};
+pub use scrub::Scrubber;
 pub use writer::{Counts, JournalWriter};
 
 /// Version of the record format and of the machine output.

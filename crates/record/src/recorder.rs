@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use crate::error::RecordError;
 use crate::journal::{Entry, Footer, Header};
-use crate::redact::Scrubber;
+use crate::scrub::Scrubber;
 use crate::writer::{Counts, JournalWriter, Sink};
 
 /// The thread looks for entries this often, whatever the rate: waking for each entry would take

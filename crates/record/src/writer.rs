@@ -4,13 +4,14 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
+use spec::secret::{redact_fields, redact_url};
 use zstd::bulk::Compressor;
 use zstd::zstd_safe::CParameter;
 
 use crate::error::RecordError;
 use crate::journal::{Entry, Header, Stopped};
-use crate::redact::{Scrubber, redact_map, redact_spec, redact_url};
 use crate::row::{Finish, Request, State};
+use crate::scrub::Scrubber;
 
 /// A frame is closed at this many bytes of JSON at the latest, which bounds memory and what a
 /// damaged frame can cost.
@@ -221,10 +222,10 @@ impl<S: Sink> JournalWriter<S> {
 
     fn clean_header(&self, header: &Header) -> Header {
         let mut header = header.clone();
-        header.spec = redact_spec(&header.spec);
+        header.spec = header.spec.redacted();
         let environment = &mut header.environment;
-        redact_map(&mut environment.server);
-        redact_map(&mut environment.client);
+        redact_fields(&mut environment.server);
+        redact_fields(&mut environment.client);
         environment.server.values_mut().for_each(|text| {
             *text = redact_url(text);
             self.scrubber.scrub_in(text);

@@ -1,5 +1,6 @@
 //! What must never be written down: keys, and values whose names sound secret.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use serde_json::Value;
@@ -70,16 +71,27 @@ pub fn secret_field(name: &str) -> bool {
         "credential",
         "credentials",
         "apikey",
+        "accesstoken",
         "bearer",
+        "jwt",
     ]
     .into_iter()
     .any(is)
         || matches!(last, "token" | "key" | "signature" | "sig")
 }
 
-/// A header's value as it may be written down.
-pub fn redact_header<'a>(name: &str, value: &'a str) -> &'a str {
-    if secret_header(name) { REDACTED } else { value }
+/// Replaces the values of headers whose names sound secret.
+pub fn redact_headers(headers: &mut BTreeMap<String, String>) {
+    redact_values(headers, secret_header);
+}
+
+/// Replaces the values of labels and facts whose names sound secret.
+pub fn redact_fields(fields: &mut BTreeMap<String, String>) {
+    redact_values(fields, secret_field);
+}
+
+fn redact_values(map: &mut BTreeMap<String, String>, secret: impl Fn(&str) -> bool) {
+    map.iter_mut().filter(|(name, _)| secret(name)).for_each(|(_, value)| REDACTED.clone_into(value));
 }
 
 /// An address as it may be written down: without user and password, and without the values of
@@ -97,7 +109,8 @@ pub fn redact_url(url: &str) -> String {
     let mut out = scheme;
     match authority.rsplit_once('@') {
         Some((_, host)) if !out.is_empty() => {
-            out.push_str("redacted@");
+            out.push_str(REDACTED);
+            out.push('@');
             out.push_str(host);
         }
         _ => out.push_str(authority),
@@ -108,7 +121,8 @@ pub fn redact_url(url: &str) -> String {
         match pair.split_once('=') {
             Some((name, _)) if secret_field(name) => {
                 out.push_str(name);
-                out.push_str("=redacted");
+                out.push('=');
+                out.push_str(REDACTED);
             }
             _ => out.push_str(pair),
         }
@@ -146,16 +160,8 @@ impl Spec {
             *path = redact_url(path);
         }
         spec.api.readiness.path = redact_url(&spec.api.readiness.path);
-        for (name, value) in &mut spec.api.headers {
-            if secret_header(name) {
-                REDACTED.clone_into(value);
-            }
-        }
-        for (name, value) in &mut spec.labels {
-            if secret_field(name) {
-                REDACTED.clone_into(value);
-            }
-        }
+        redact_headers(&mut spec.api.headers);
+        redact_fields(&mut spec.labels);
         let mut body = Value::Object(std::mem::take(&mut spec.api.extra_body));
         redact_json(&mut body);
         if let Value::Object(map) = body {
@@ -185,13 +191,23 @@ mod tests {
         {
             assert!(secret_header(name), "{name}");
         }
-        for name in ["Accept", "X-Request-Id", "User-Agent"] {
+        for name in ["Accept", "X-Request-Id", "User-Agent", "Content-Type"] {
             assert!(!secret_header(name), "{name}");
         }
-        for name in ["api_key", "apiKey", "hf_token", "password", "clientSecret", "sig", "api-key"] {
+        for name in
+            ["api_key", "apiKey", "hf_token", "password", "clientSecret", "sig", "api-key", "key", "jwt"]
+        {
             assert!(secret_field(name), "{name}");
         }
-        for name in ["max_tokens", "stop_token_ids", "tokenizer", "top_k", "skip_special_tokens", "author"] {
+        for name in [
+            "max_tokens",
+            "stop_token_ids",
+            "tokenizer",
+            "top_k",
+            "skip_special_tokens",
+            "author",
+            "keyboard",
+        ] {
             assert!(!secret_field(name), "{name}");
         }
     }
@@ -199,11 +215,11 @@ mod tests {
     #[test]
     fn addresses_lose_user_and_password() {
         for (url, want) in [
-            ("http://me:pw@host:8000/v1", "http://redacted@host:8000/v1"),
-            ("https://host/v1?api-key=abc&version=2", "https://host/v1?api-key=redacted&version=2"),
+            ("http://me:pw@host:8000/v1", "http://[redacted]@host:8000/v1"),
+            ("https://host/v1?api-key=abc&version=2", "https://host/v1?api-key=[redacted]&version=2"),
             ("http://host:8000", "http://host:8000"),
             ("http://host/a@b", "http://host/a@b"),
-            ("/v1/chat?sig=abc", "/v1/chat?sig=redacted"),
+            ("/v1/chat?sig=abc", "/v1/chat?sig=[redacted]"),
         ] {
             assert_eq!(redact_url(url), want);
         }

@@ -10,10 +10,9 @@ use std::sync::Arc;
 use http::HeaderMap;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE, LOCATION, RETRY_AFTER};
 use record::{FailureClass, Oddity, Request, State};
-use spec::{Dialect, Nanos};
+use spec::{Dialect, Nanos, Secret};
 
 use crate::dialect::frame;
-use crate::secret::Secret;
 use crate::sse::{DEFAULT_LIMIT, Event, Splitter};
 use crate::stamp::Stamp;
 use detail::{excerpt, redact};

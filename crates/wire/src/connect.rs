@@ -56,7 +56,8 @@ pub enum EndpointError {
 impl Endpoint {
     /// Takes `url` apart and asks the system's resolver once.
     pub fn resolve(url: &str) -> Result<Self, EndpointError> {
-        let malformed = |why: &str| EndpointError::Malformed { url: url.to_owned(), why: why.to_owned() };
+        let malformed =
+            |why: &str| EndpointError::Malformed { url: spec::secret::redact_url(url), why: why.to_owned() };
         let uri: http::Uri = url.parse().map_err(|e: http::uri::InvalidUri| malformed(&e.to_string()))?;
         let tls = match uri.scheme_str() {
             Some("http") => false,

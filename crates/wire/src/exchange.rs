@@ -13,7 +13,7 @@ use http::{HeaderMap, HeaderValue};
 use http_body_util::Full;
 use hyper::body::{Body as _, Incoming};
 use record::{Connection, FailureClass, Request, State, TimeoutKind};
-use spec::{Dialect, Nanos, Timeouts};
+use spec::{Dialect, Nanos, Secret, Timeouts};
 
 use crate::answer::{AnswerBuilder, EndOfBody, Expect};
 use crate::connect::DialError;
@@ -21,7 +21,6 @@ use crate::io::LaneTime;
 use crate::live::Live;
 use crate::outgoing::{Order, failed, timed_out};
 use crate::pool::{Body, Conn, Pool};
-use crate::secret::Secret;
 use crate::sse::DEFAULT_LIMIT;
 
 /// Once the protocol's very last event has come, the end of the body may take this long.

@@ -9,7 +9,7 @@ use std::sync::mpsc::Sender;
 use clock::{Clock, ClockSource, SystemClocks, ThreadCpu, WallMap};
 use http::HeaderMap;
 use record::{Request, State};
-use spec::{Connections, Dialect, Nanos, Timeouts};
+use spec::{Connections, Dialect, Nanos, Secret, Timeouts};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::{Notify, Semaphore};
 use tokio::task::LocalSet;
@@ -20,7 +20,6 @@ use crate::io::{LaneTime, Turns};
 use crate::live::Live;
 use crate::outgoing::{Order, Output};
 use crate::pool::Pool;
-use crate::secret::Secret;
 use crate::users::{Closed, user};
 
 /// What a lane is told.

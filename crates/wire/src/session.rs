@@ -9,14 +9,14 @@ use bytes::Bytes;
 use clock::Clock;
 use http::header::{ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONTENT_TYPE, HOST, USER_AGENT};
 use http::{HeaderMap, HeaderName, HeaderValue};
-use spec::{Force, Nanos, Spec, Target};
+use spec::secret::secret_header;
+use spec::{Force, Nanos, Secret, Spec, Target};
 
 use crate::ask::{Answer, Asker};
 use crate::connect::{Dialer, Endpoint, EndpointError, TlsSetupError};
 use crate::dialect::{Adaptation, PromptRef, body};
 use crate::io::StampKeeper;
 use crate::metrics;
-use crate::secret::Secret;
 
 /// One question may take this long.
 const QUESTION: Nanos = Nanos::from_secs(5);
@@ -360,7 +360,7 @@ fn headers(spec: &Spec, endpoint: &Endpoint, key: Option<&Secret>) -> Result<Hea
     // An encoder holds tokens back until its block is full.
     map.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
     if let Some(key) = key {
-        let mut authorization = value("authorization", &format!("Bearer {}", key.reveal()))?;
+        let mut authorization = value("authorization", &format!("Bearer {}", key.expose()))?;
         authorization.set_sensitive(true);
         map.insert(AUTHORIZATION, authorization);
     }
@@ -373,15 +373,11 @@ fn headers(spec: &Spec, endpoint: &Endpoint, key: Option<&Secret>) -> Result<Hea
 
 /// Texts that a server may repeat and that must not reach a record.
 fn secrets(spec: &Spec, key: Option<&Secret>) -> Arc<[Secret]> {
-    const SOUNDS: [&str; 7] = ["auth", "key", "token", "secret", "cookie", "password", "credential"];
-    let named = spec.api.headers.iter().filter(|(name, _)| {
-        let name = name.to_ascii_lowercase();
-        SOUNDS.iter().any(|sound| name.contains(sound))
-    });
+    let named = spec.api.headers.iter().filter(|(name, _)| secret_header(name));
     // A header `Authorization: Bearer abc` hides `abc` too, however it is repeated.
     let values = named.flat_map(|(_, value)| [Some(value.as_str()), value.rsplit(' ').next()]);
     let mut all: Vec<String> =
-        key.map(Secret::reveal).into_iter().chain(values.flatten()).map(str::to_owned).collect();
+        key.map(Secret::expose).into_iter().chain(values.flatten()).map(str::to_owned).collect();
     all.retain(|text| text.len() >= 4);
     all.sort_by_key(|text| std::cmp::Reverse(text.len()));
     all.dedup();

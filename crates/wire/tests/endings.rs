@@ -264,7 +264,7 @@ fn secrets_stay_out_of_the_record() {
         let mut answer = Answer { status, ..Answer::chat(text) };
         answer.expect.secrets = secrets.clone().into();
         let (row, _) = read("secret", &answer);
-        assert!(detail(&row).contains("bad key <redacted>"), "{}", detail(&row));
+        assert!(detail(&row).contains("bad key [redacted]"), "{}", detail(&row));
         assert!(!detail(&row).contains("4711") && !detail(&row).contains("0123"), "{}", detail(&row));
     }
 }

@@ -81,7 +81,7 @@ fn the_key_goes_with_every_question_and_is_never_shown() {
     let text = error.to_string();
     assert!(matches!(error, SessionError::NotReady { status: 401, .. }), "{text}");
     assert!(
-        text.contains("<redacted>") && !text.contains("sk-wrong") && text.contains("--api-key-env"),
+        text.contains("[redacted]") && !text.contains("sk-wrong") && text.contains("--api-key-env"),
         "{text}"
     );
     // Waiting does not help against a wrong key.

@@ -1,6 +1,7 @@
 //! Texts of failures: excerpts on one line, without secrets.
 
-use crate::secret::Secret;
+use spec::Secret;
+use spec::secret::REDACTED;
 
 /// At most `cap` characters of `bytes`, on one line.
 pub fn excerpt(bytes: &[u8], cap: usize) -> String {
@@ -36,17 +37,16 @@ pub fn one_line(text: &str, cap: usize) -> String {
 /// `text` without the secrets given, and without what looks like a key: a word that begins with
 /// `sk-`, or follows `Bearer`.
 pub fn redact(text: &str, secrets: &[Secret]) -> String {
-    const HIDDEN: &str = "<redacted>";
     const LEAST_KEY: usize = 8;
     let mut out = secrets.iter().fold(text.to_owned(), |text, secret| secret.redact(&text));
     // A quotation may have been cut inside a secret.
     if let Some(body) = out.strip_suffix('…') {
         let cut = |secret: &Secret| {
-            let secret = secret.reveal();
+            let secret = secret.expose();
             (4..secret.len()).rev().find(|n| secret.get(..*n).is_some_and(|part| body.ends_with(part)))
         };
         if let Some(n) = secrets.iter().filter_map(cut).max() {
-            out = format!("{}{HIDDEN}", &body[..body.len() - n]);
+            out = format!("{}{REDACTED}", &body[..body.len() - n]);
         }
     }
     for (mark, kept) in [("sk-", 0), ("Bearer ", "Bearer ".len())] {
@@ -58,8 +58,8 @@ pub fn redact(text: &str, secrets: &[Secret]) -> String {
             let length = out[start..].find(|c| !word(c)).unwrap_or(out.len() - start);
             let inside = out[..at].chars().next_back().is_some_and(|c| c.is_ascii_alphanumeric());
             if length >= LEAST_KEY && !inside {
-                out.replace_range(start..start + length, HIDDEN);
-                from = start + HIDDEN.len();
+                out.replace_range(start..start + length, REDACTED);
+                from = start + REDACTED.len();
             } else {
                 from = at + mark.len();
             }
@@ -85,10 +85,10 @@ mod tests {
     fn secrets_do_not_pass() {
         let secrets = [Secret::new("hunter2")];
         for (text, clean) in [
-            ("key hunter2!", "key <redacted>!"),
-            ("Incorrect API key provided: sk-abcdEFGH1234.", "Incorrect API key provided: <redacted>"),
-            ("Authorization: Bearer abcdefgh12345 no", "Authorization: Bearer <redacted> no"),
-            ("quoted hunt…", "quoted <redacted>"),
+            ("key hunter2!", "key [redacted]!"),
+            ("Incorrect API key provided: sk-abcdEFGH1234.", "Incorrect API key provided: [redacted]"),
+            ("Authorization: Bearer abcdefgh12345 no", "Authorization: Bearer [redacted] no"),
+            ("quoted hunt…", "quoted [redacted]"),
             ("a risk-averse sk-1", "a risk-averse sk-1"),
             ("Bearer of news", "Bearer of news"),
         ] {
