@@ -245,10 +245,16 @@ impl Bench {
 
     /// What a filter begins with exists in the machine output; where there is a `jq`, it takes the filter.
     fn jq(&self, words: &[String]) -> Result<(), String> {
-        let [program, options @ .., filter] = words else { return Err("an empty filter".to_owned()) };
-        if program != "jq" || options.iter().any(|o| !matches!(o.as_str(), "-r" | "-c" | "-e")) {
-            return Err(format!("only `jq FILTER` is checked behind a pipe, not `{}`", words.join(" ")));
-        }
+        let filter = match words {
+            [program, options @ .., filter]
+                if program == "jq" && options.iter().all(|o| matches!(o.as_str(), "-r" | "-c" | "-e")) =>
+            {
+                filter
+            }
+            _ => {
+                return Err(format!("only `jq FILTER` is checked behind a pipe, not `{}`", words.join(" ")));
+            }
+        };
         for path in jq_paths(filter) {
             let mut value = &self.json;
             for key in &path {
@@ -533,6 +539,7 @@ fn defaults_are_the_real_ones() {
     let guide = pages().into_iter().find(|page| page.name == "docs/guide.md").expect("the guide");
     let open = json!({ "target": "http://127.0.0.1:8000", "load": { "rate": 6 } });
     let closed = json!({ "target": "http://127.0.0.1:8000" });
+    let users = json!({ "target": "http://127.0.0.1:8000", "load": { "concurrency": 1 } });
     let mut all = BTreeSet::new();
     for base in [&open, &closed] {
         leaves("", &resolved(base).expect("a sound spec"), &mut all);
@@ -544,7 +551,11 @@ fn defaults_are_the_real_ones() {
         let Some(key) = code(1).filter(|key| all.contains(*key)) else { continue };
         described.insert(key.to_owned());
         let Some(stated) = code(3) else { continue };
-        let base = if ["load.burstiness"].contains(&key) { &open } else { &closed };
+        let base = match key {
+            "load.burstiness" => &open,
+            "load.think" => &users,
+            _ => &closed,
+        };
         let mut given = base.clone();
         set(&mut given, key, json!(stated));
         assert_eq!(
