@@ -58,8 +58,10 @@ pub fn measure(mut spec: Spec, runs: &Path, printer: &Printer, progress: Progres
         Target::Sim(target) => Some(Embedded::start(target, None)?),
         Target::Http(_) => None,
     };
-    let session = Session::open(&spec, engine.as_ref().map(Embedded::url), key.clone().map(Secret::new))
-        .map_err(session_failure)?;
+    let session = {
+        let address = engine.as_ref().map(Embedded::url);
+        Session::open_until(&spec, address, key.clone().map(Secret::new), &stop).map_err(session_failure)?
+    };
     spec.api.model = Some(session.model.clone());
     let tokenizer = match early {
         Some(tokenizer) if guess.as_ref() == Some(&session.model) => tokenizer,
@@ -115,9 +117,10 @@ fn known_model(spec: &Spec) -> Option<String> {
 
 fn session_failure(error: SessionError) -> Failure {
     match error {
-        SessionError::Header { .. } | SessionError::WhichModel { .. } | SessionError::Tls(_) => {
-            Failure::request(error)
-        }
+        SessionError::Header { .. }
+        | SessionError::WhichModel { .. }
+        | SessionError::Tls(_)
+        | SessionError::Stopped => Failure::request(error),
         error => Failure::target(error),
     }
 }

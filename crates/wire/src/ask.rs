@@ -4,6 +4,8 @@ use std::future::Future;
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
 
 use bytes::Bytes;
 use clock::{Clock, OffsetPair, SystemClocks, WallMap};
@@ -18,6 +20,8 @@ use crate::io::{LaneTime, Turns};
 
 /// The most that an answer may hold.
 const MOST: usize = 8 << 20;
+/// The stop flag is looked at this often.
+const STOP_LOOK: Duration = Duration::from_millis(20);
 
 /// An answer.
 #[derive(Debug, Clone)]
@@ -52,6 +56,9 @@ pub enum AskError {
     /// Not in time.
     #[error("no answer in {}", spec::Span(*.0))]
     Late(Nanos),
+    /// The stop flag was set.
+    #[error("stopped")]
+    Stopped,
     /// The connection broke, or what came is no HTTP.
     #[error("{0}")]
     Broken(String),
@@ -62,13 +69,18 @@ pub struct Asker {
     runtime: tokio::runtime::Runtime,
     dialer: Arc<Dialer>,
     headers: HeaderMap,
+    stop: Arc<AtomicBool>,
 }
 
 impl Asker {
     /// `headers` go with every question; a `host` header must be among them.
     pub fn new(dialer: Arc<Dialer>, headers: HeaderMap) -> std::io::Result<Self> {
+        Asker::until(dialer, headers, Arc::default())
+    }
+    /// The same; a question ends with [`AskError::Stopped`] soon after `stop` is set.
+    pub fn until(dialer: Arc<Dialer>, headers: HeaderMap, stop: Arc<AtomicBool>) -> std::io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
-        Ok(Asker { runtime, dialer, headers })
+        Ok(Asker { runtime, dialer, headers, stop })
     }
     /// GET.
     pub fn get(&self, path: &str, limit: Nanos) -> Result<Answer, AskError> {
@@ -89,10 +101,21 @@ impl Asker {
             .map_err(|e| AskError::Broken(format!("`{path}` is no path: {e}")))?;
         *request.headers_mut() = self.headers.clone();
         self.runtime.block_on(async {
-            tokio::time::timeout(limit.duration(), exchange(&self.dialer, request))
-                .await
-                .unwrap_or(Err(AskError::Late(limit)))
+            tokio::select! {
+                biased;
+                () = self.stopped() => Err(AskError::Stopped),
+                () = tokio::time::sleep(limit.duration()) => Err(AskError::Late(limit)),
+                answer = exchange(&self.dialer, request) => answer,
+            }
         })
+    }
+}
+
+impl Asker {
+    async fn stopped(&self) {
+        while !self.stop.load(Relaxed) {
+            tokio::time::sleep(STOP_LOOK).await;
+        }
     }
 }
 

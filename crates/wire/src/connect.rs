@@ -4,6 +4,8 @@ use std::fmt;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 
 use rustls::ClientConfig;
@@ -16,6 +18,8 @@ use crate::io::{Ear, LaneTime, StampedTcp, Stream};
 
 /// Getting an answer from a name server may take this long.
 const RESOLVE_LIMIT: Duration = Duration::from_secs(10);
+/// While it is waited for, the stop flag is looked at this often.
+const STOP_LOOK: Duration = Duration::from_millis(20);
 
 /// Where the server is, taken apart; its addresses are frozen for the run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,6 +60,14 @@ pub enum EndpointError {
 impl Endpoint {
     /// Takes `url` apart and asks the system's resolver once.
     pub fn resolve(url: &str) -> Result<Self, EndpointError> {
+        let never = AtomicBool::new(false);
+        match Endpoint::resolve_until(url, &never)? {
+            Some(endpoint) => Ok(endpoint),
+            None => Err(EndpointError::Unresolved { host: url.to_owned(), why: "stopped".to_owned() }),
+        }
+    }
+    /// The same; `None`: `stop` was set while the resolver was waited for.
+    pub(crate) fn resolve_until(url: &str, stop: &AtomicBool) -> Result<Option<Self>, EndpointError> {
         let malformed =
             |why: &str| EndpointError::Malformed { url: spec::secret::redact_url(url), why: why.to_owned() };
         let uri: http::Uri = url.parse().map_err(|e: http::uri::InvalidUri| malformed(&e.to_string()))?;
@@ -66,7 +78,9 @@ impl Endpoint {
         };
         let authority = uri.authority().ok_or_else(|| malformed("no host"))?;
         if authority.as_str().contains('@') {
-            return Err(malformed("a user name in the address; give the key as a header or by --api-key"));
+            return Err(malformed(
+                "a user name in the address; give the key by --api-key-env VARIABLE, or a password by --header",
+            ));
         }
         if uri.query().is_some() {
             return Err(malformed("a query; give a path only"));
@@ -80,14 +94,18 @@ impl Endpoint {
             return Err(malformed("a port that is no number up to 65535"));
         }
         let port = authority.port_u16().unwrap_or(if tls { 443 } else { 80 });
-        let addresses = lookup(host.clone(), port)?;
-        Ok(Endpoint {
+        let Some(addresses) = lookup(host.clone(), port, stop)? else { return Ok(None) };
+        Ok(Some(Endpoint {
             tls,
             host,
             authority: authority.as_str().to_owned(),
             prefix: uri.path().trim_end_matches('/').to_owned(),
             addresses,
-        })
+        }))
+    }
+    /// The port of the addresses.
+    pub fn port(&self) -> u16 {
+        self.addresses.first().map_or(0, SocketAddr::port)
     }
     /// Tries this address before the others from now on.
     pub fn prefer(&mut self, address: SocketAddr) {
@@ -107,7 +125,7 @@ impl fmt::Display for Endpoint {
     }
 }
 
-fn lookup(host: String, port: u16) -> Result<Vec<SocketAddr>, EndpointError> {
+fn lookup(host: String, port: u16, stop: &AtomicBool) -> Result<Option<Vec<SocketAddr>>, EndpointError> {
     let unresolved = |why: String| EndpointError::Unresolved { host: host.clone(), why };
     let (send, receive) = std::sync::mpsc::channel();
     let name = host.clone();
@@ -117,12 +135,20 @@ fn lookup(host: String, port: u16) -> Result<Vec<SocketAddr>, EndpointError> {
         let _ = send.send(found);
     });
     spawned.map_err(|e| unresolved(e.to_string()))?;
-    match receive.recv_timeout(RESOLVE_LIMIT) {
+    let begun = clock::Clock::start();
+    let answer = loop {
+        match receive.recv_timeout(STOP_LOOK) {
+            Err(RecvTimeoutError::Timeout) if stop.load(Relaxed) => return Ok(None),
+            Err(RecvTimeoutError::Timeout) if begun.now().duration() < RESOLVE_LIMIT => {}
+            answer => break answer,
+        }
+    };
+    match answer {
         Ok(Ok(found)) if found.is_empty() => Err(unresolved("the name has no address".into())),
         Ok(Ok(mut found)) => {
             let mut seen = std::collections::HashSet::new();
             found.retain(|address| seen.insert(*address));
-            Ok(found)
+            Ok(Some(found))
         }
         Ok(Err(error)) => Err(unresolved(error.to_string())),
         Err(_) => Err(unresolved(format!("no answer in {} s", RESOLVE_LIMIT.as_secs()))),

@@ -76,8 +76,17 @@ pub struct Drive {
 }
 
 /// Runs the plan against the server. Blocks until the last request has ended, been cut or shed;
-/// every request that was due has given exactly one row by then.
+/// every request that was due has given exactly one row by then. Whatever the result, the last item
+/// of the sink is [`Output::Ended`].
 pub fn drive(session: &Session, spec: &Spec, plan: &Plan, run: Drive) -> Result<Footer, DriveError> {
+    let sink = run.sink.clone();
+    let driven = drive_to_end(session, spec, plan, run);
+    // A sink that is gone waits for nothing.
+    let _ = sink.send(Output::Ended);
+    driven
+}
+
+fn drive_to_end(session: &Session, spec: &Spec, plan: &Plan, run: Drive) -> Result<Footer, DriveError> {
     limits::provide(spec)?;
     let lanes = spec.client.lanes.max(1);
     let supply = Arc::new(Supply::new());

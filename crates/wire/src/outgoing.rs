@@ -69,6 +69,9 @@ pub enum Output {
     },
     /// A sample of the instrument, the machine, the clocks or the server.
     Sample(Entry),
+    /// The last item that counts: the run has ended, well or not. Do not wait for the channel to
+    /// close: a thread that was left behind may hold its end for ever.
+    Ended,
 }
 
 /// A request on its way to a lane.

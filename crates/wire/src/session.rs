@@ -1,8 +1,11 @@
 //! The server before the run: found, asked who it is, and what it accepts.
 
+mod error;
+
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -12,11 +15,14 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use spec::secret::secret_header;
 use spec::{Force, Nanos, Secret, Spec, Target};
 
-use crate::ask::{Answer, Asker};
-use crate::connect::{Dialer, Endpoint, EndpointError, TlsSetupError};
+use crate::ask::{Answer, AskError, Asker};
+use crate::connect::{Dialer, Endpoint};
 use crate::dialect::{Adaptation, PromptRef, body};
 use crate::io::StampKeeper;
 use crate::metrics;
+
+pub use error::SessionError;
+use error::{hints_for_silence, tried};
 
 /// One question may take this long.
 const QUESTION: Nanos = Nanos::from_secs(5);
@@ -26,82 +32,6 @@ const PROBE: Nanos = Nanos::from_secs(60);
 const PAUSE: Duration = Duration::from_millis(100);
 /// A path that may or may not exist is asked this long.
 const SIDE_QUESTION: Nanos = Nanos::from_secs(2);
-
-/// Why there is nothing to measure.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum SessionError {
-    /// The address.
-    #[error(transparent)]
-    Endpoint(#[from] EndpointError),
-    /// TLS.
-    #[error(transparent)]
-    Tls(#[from] TlsSetupError),
-    /// A simulated engine without the address that it listens on.
-    #[error("the simulated engine `{0}` has no address; start it and give its address")]
-    NoAddress(String),
-    /// A header that is none.
-    #[error("`{name}` is no header that can be sent: {why}")]
-    Header {
-        /// Its name.
-        name: String,
-        /// What is wrong.
-        why: String,
-    },
-    /// Nothing answered.
-    #[error(
-        "nothing answered at {target}\n\n  tried    GET {path}, {times} in {waited}\n  got      {got}\n  expected an OpenAI-style server, or another path with --health PATH"
-    )]
-    Silent {
-        /// The address.
-        target: String,
-        /// What was asked for.
-        path: String,
-        /// How often.
-        times: String,
-        /// For how long.
-        waited: spec::Span,
-        /// What came instead of an answer, the last time.
-        got: String,
-    },
-    /// It answered, but never well.
-    #[error(
-        "{target} is not ready\n\n  tried    GET {path}, {times} in {waited}\n  got      {status} {body}\n  expected a status of 2xx{advice}"
-    )]
-    NotReady {
-        /// The address.
-        target: String,
-        /// What was asked for.
-        path: String,
-        /// How often.
-        times: String,
-        /// For how long.
-        waited: spec::Span,
-        /// The last status.
-        status: u16,
-        /// Beginning of the last body.
-        body: String,
-        /// What to do.
-        advice: &'static str,
-    },
-    /// No model was named, and there is not exactly one.
-    #[error("which model? none was named, and {target} offers {}", listed(.offers))]
-    WhichModel {
-        /// The address.
-        target: String,
-        /// What it offers.
-        offers: Vec<String>,
-    },
-    /// The system refused something.
-    #[error("the client could not be set up: {0}")]
-    Client(String),
-}
-
-fn listed(names: &[String]) -> String {
-    match names {
-        [] => "none that it would name; give one by --model".to_owned(),
-        names => format!("{}; choose one by --model", names.join(", ")),
-    }
-}
 
 /// A server that answers: everything that is known of it before the run.
 #[derive(Debug)]
@@ -119,7 +49,7 @@ pub struct Session {
     pub server: BTreeMap<String, String>,
     /// Fields that the server rejects, and what is sent instead.
     pub adaptation: Adaptation,
-    /// The same in words, for the record.
+    /// The same in words, for the record; and a model that the server does not list.
     pub negotiated: Vec<String>,
     /// The server has metrics that can be read.
     pub metrics: bool,
@@ -130,6 +60,16 @@ impl Session {
     /// listens. With `readiness.check` off nothing is asked but the list of models, and that only if
     /// no model is named; no field is negotiated then.
     pub fn open(spec: &Spec, address: Option<&str>, key: Option<Secret>) -> Result<Session, SessionError> {
+        Session::open_until(spec, address, key, &Arc::default())
+    }
+
+    /// The same, given up with [`SessionError::Stopped`] soon after `stop` is set.
+    pub fn open_until(
+        spec: &Spec,
+        address: Option<&str>,
+        key: Option<Secret>,
+        stop: &Arc<AtomicBool>,
+    ) -> Result<Session, SessionError> {
         let url = match (&spec.target, address) {
             (_, Some(address)) => address.to_owned(),
             (Target::Http(url), None) => url.clone(),
@@ -137,14 +77,14 @@ impl Session {
         };
         // First of all: the kernel begins to stamp a moment after it is asked.
         let keeper = StampKeeper::new();
-        let endpoint = Endpoint::resolve(&url)?;
+        let endpoint = Endpoint::resolve_until(&url, stop)?.ok_or(SessionError::Stopped)?;
         let dialer = Arc::new(Dialer::new(endpoint, &spec.api.tls)?);
         let headers = headers(spec, &dialer.endpoint, key.as_ref())?;
         let path = spec.api.path.as_deref().unwrap_or(spec.api.dialect.default_path());
         let uri = dialer.endpoint.path(path);
         let uri = uri.parse().map_err(|e| SessionError::Client(format!("`{uri}` is no path: {e}")))?;
-        let asker =
-            Asker::new(dialer.clone(), headers.clone()).map_err(|e| SessionError::Client(e.to_string()))?;
+        let asker = Asker::until(dialer.clone(), headers.clone(), stop.clone())
+            .map_err(|e| SessionError::Client(e.to_string()))?;
 
         let mut session = Session {
             dialer,
@@ -169,7 +109,8 @@ impl Session {
             session.look_around(&asker);
             session.negotiate(spec, &asker, path);
         }
-        Ok(session)
+        // A question that was broken off looks like one that had no answer.
+        if stop.load(Relaxed) { Err(SessionError::Stopped) } else { Ok(session) }
     }
 
     /// The address spoken to.
@@ -189,10 +130,15 @@ impl Session {
         let readiness = &spec.api.readiness;
         let clock = Clock::start();
         let mut tries = 0_u32;
+        let mut before: Option<String> = None;
+        let mut alike = true;
         loop {
             tries += 1;
             let left = readiness.wait.0.saturating_since(clock.now());
             let answer = asker.get(&readiness.path, QUESTION.min(left.max(Nanos::from_millis(500))));
+            if let Err(AskError::Stopped) = answer {
+                return Err(SessionError::Stopped);
+            }
             // An answer that no waiting changes: a wrong key, a wrong path.
             let hopeless = matches!(&answer, Ok(a) if (400..500).contains(&a.status) && !matches!(a.status, 408 | 425 | 429));
             if let Ok(answer) = &answer
@@ -201,28 +147,30 @@ impl Session {
                 self.note_server(answer);
                 return Ok(());
             }
+            let got = answer.as_ref().err().map(ToString::to_string);
+            alike &= tries == 1 || got == before;
             let over = clock.now() + Nanos::from(PAUSE) >= readiness.wait.0;
             if !over && !hopeless {
+                before = got;
                 std::thread::sleep(PAUSE);
                 continue;
             }
             let redact = |text: String| key.map_or(text.clone(), |key| key.redact(&text));
             let target = self.target();
             let path = self.dialer.endpoint.path(&readiness.path);
-            let times = if tries == 1 { "once".to_owned() } else { format!("{tries} times") };
-            let waited = spec::Span(Nanos::from_millis(clock.now().0 / 1_000_000));
+            let tried = tried(tries, clock.now());
             return Err(match answer {
                 Err(error) => {
-                    SessionError::Silent { target, path, times, waited, got: redact(error.to_string()) }
+                    let each = if tries > 1 && alike { " each time" } else { "" };
+                    let hints = hints_for_silence(&self.dialer.endpoint, &error);
+                    SessionError::Silent { target, path, tried, got: redact(error.to_string()) + each, hints }
                 }
                 Ok(answer) => SessionError::NotReady {
                     target,
                     path,
-                    times,
-                    waited,
+                    tried,
                     status: answer.status,
                     body: redact(answer.excerpt()),
-                    advice: advice(answer.status),
                 },
             });
         }
@@ -263,6 +211,14 @@ impl Session {
             self.note_models(&answer.body);
         }
         if !self.model.is_empty() {
+            // Not a fault: some servers take any name.
+            if !self.models.is_empty() && !self.models.contains(&self.model) {
+                self.negotiated.push(format!(
+                    "the model `{}` is not among those that the server lists ({}); sent as named",
+                    self.model,
+                    self.models.join(", ")
+                ));
+            }
             return Ok(());
         }
         match self.models.as_slice() {
@@ -334,16 +290,7 @@ impl Session {
                 None => break,
             }
         }
-        self.negotiated = self.adaptation.describe();
-    }
-}
-
-fn advice(status: u16) -> &'static str {
-    match status {
-        401 | 403 => "; the key is missing or wrong: give it by --api-key-env NAME",
-        404 | 405 => "; if the server has no such page, name another by --health PATH",
-        503 => "; it may still be loading: wait longer with --ready-wait",
-        _ => "",
+        self.negotiated.extend(self.adaptation.describe());
     }
 }
 

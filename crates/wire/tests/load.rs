@@ -291,7 +291,7 @@ fn a_stop_before_the_first_request() {
     };
     let ended = wire::drive(&session, &spec, &plan, drive);
     assert!(matches!(ended, Err(wire::DriveError::Stopped)), "{ended:?}");
-    assert_eq!(output.try_iter().count(), 0);
+    assert_eq!(output.try_iter().collect::<Vec<_>>(), [wire::Output::Ended]);
 }
 
 /// A request that cannot be made up ends the plan there, not the record.

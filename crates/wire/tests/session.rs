@@ -38,10 +38,47 @@ fn nothing_answers() {
     let error = Session::open(&checked(&url), None, None).unwrap_err();
     let text = error.to_string();
     assert!(text.starts_with(&format!("nothing answered at {url}")), "{text}");
+    assert!(text.contains("each time") && text.contains("hint: to try without a server"), "{text}");
     assert!(
         text.contains("GET /v1/models, ") && text.contains(" times in ") && text.contains("refused"),
         "{text}"
     );
+}
+
+/// A server that takes connections and says nothing holds nobody up.
+#[test]
+fn it_can_be_stopped_while_it_asks() {
+    let server = Server::start(|_, _| {
+        sleep_ms(60_000);
+        After::Close
+    });
+    let stop = Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let flag = stop.clone();
+    std::thread::spawn(move || {
+        sleep_ms(100);
+        flag.store(true, std::sync::atomic::Ordering::Relaxed);
+    });
+    let mut spec = checked(&server.url());
+    spec.api.readiness.wait = Span(spec::Nanos::from_secs(60));
+    let started = raw_now();
+    let error = Session::open_until(&spec, None, None, &stop).unwrap_err();
+    assert_eq!(error, SessionError::Stopped);
+    assert!(raw_now() - started < 4_000_000_000, "less than one question may take");
+    // Set from the start, nothing is asked at all.
+    assert_eq!(Session::open_until(&spec, None, None, &stop).unwrap_err(), SessionError::Stopped);
+}
+
+/// llama.cpp takes any name: the run goes on, and the record says so.
+#[test]
+fn a_model_that_is_not_listed_is_noted() {
+    let server = pages(&[("/v1/models", "{\"data\":[{\"id\":\"a\"}]}")]);
+    let mut spec = checked(&server.url());
+    spec.api.model = Some("b".into());
+    let session = Session::open(&spec, None, None).unwrap();
+    assert_eq!((session.model.as_str(), session.negotiated.len()), ("b", 1));
+    assert!(session.negotiated[0].contains("`b` is not among those that the server lists (a)"));
+    spec.api.model = Some("a".into());
+    assert!(Session::open(&spec, None, None).unwrap().negotiated.is_empty());
 }
 
 #[test]
@@ -81,7 +118,9 @@ fn the_key_goes_with_every_question_and_is_never_shown() {
     let text = error.to_string();
     assert!(matches!(error, SessionError::NotReady { status: 401, .. }), "{text}");
     assert!(
-        text.contains("[redacted]") && !text.contains("sk-wrong") && text.contains("--api-key-env"),
+        text.contains("[redacted]")
+            && !text.contains("sk-wrong")
+            && text.contains("--api-key-env VARIABLE or --api-key-file FILE"),
         "{text}"
     );
     // Waiting does not help against a wrong key.

@@ -21,7 +21,7 @@ pub struct Journal {
     tokenizer: Option<Tokenizer>,
 }
 
-/// What the relay holds when every lane has let go of its sender.
+/// What the relay holds at the end of the run.
 struct Relayed {
     recorder: Option<Recorder>,
     error: Option<RecordError>,
@@ -80,10 +80,17 @@ impl Journal {
             }
         }
         let written = recorder.finish(footer);
+        let failed = written.error.is_some();
         if let Some(error) = written.error {
             printer.warn(&format!("the journal could not be written to its end: {error}"));
         }
-        record::read(&self.folder.journal()).map_err(|e| Failure::request(e).into())
+        let mut run =
+            record::read(&self.folder.journal()).map_err(|e| anyhow::Error::from(Failure::request(e)))?;
+        // A disk too full for the footer leaves a journal that looks as if this process had been killed.
+        if failed {
+            run.footer.stopped = Stopped::WriteError;
+        }
+        Ok(run)
     }
 }
 
@@ -130,6 +137,8 @@ impl Relay {
                     send(entries.as_ref(), Entry::Request(request));
                 }
                 Output::Sample(entry) => send(entries.as_ref(), entry),
+                // A lane that was left behind keeps its sender: the end is told, not waited for.
+                Output::Ended => break,
             }
             // A disk that is full ends the run cleanly, with what was written.
             if relayed.recorder.as_ref().is_some_and(Recorder::failed) {

@@ -269,6 +269,7 @@ pub fn run_until(spec: &Spec, stop: Arc<AtomicBool>) -> Ran {
     let footer = wire::drive(&session, spec, &plan, drive).unwrap();
     let took = std::time::Duration::from_nanos(raw_now()) - began;
     let (mut rows, mut samples, mut origin) = (Vec::new(), Vec::new(), None);
+    let mut ended = false;
     for item in output.try_iter() {
         match item {
             Output::Began { monotonic_origin_ns, .. } => {
@@ -277,8 +278,10 @@ pub fn run_until(spec: &Spec, stop: Arc<AtomicBool>) -> Ran {
             }
             Output::Heard { request, text } => rows.push((request, text)),
             Output::Sample(entry) => samples.push(entry),
+            Output::Ended => ended = true,
         }
     }
+    assert!(ended, "the end is told");
     rows.sort_by_key(|(row, _)| row.seq);
     for (seq, (row, _)) in (0..).zip(&rows) {
         assert_eq!(row.seq, seq, "every request has one row");
