@@ -1,98 +1,12 @@
-//! The book is true: what stands in a console block can be typed, what is shown below it comes out, links lead
-//! somewhere, flags exist, and a default that is named is the real one.
-//!
-//! `$ inferometer run …` is executed with `--dry-run`: flags, values and files are checked, nothing is measured. `show`
-//! and `report` read one small run that is made here. Shown figures of a measurement differ from run to run and are not
-//! compared; everything else is.
+//! Console blocks, executed.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
-fn root() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
-
-fn inferometer<'a>(args: impl IntoIterator<Item = &'a str>) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_inferometer"));
-    command.args(args).env("NO_COLOR", "1").stdin(Stdio::null());
-    command
-}
-
-fn output(command: &mut Command) -> Output {
-    command.output().expect("the program starts")
-}
-
-/// A page of the book, README or CONTRIBUTING.
-struct Page {
-    name: String,
-    text: String,
-}
-
-/// A fenced block.
-struct Block {
-    /// `docs/guide.md:17`, its first line.
-    place: String,
-    language: String,
-    lines: Vec<String>,
-}
-
-fn pages() -> Vec<Page> {
-    let docs = std::fs::read_dir(root().join("docs")).expect("docs/");
-    let mut names: Vec<String> = docs
-        .map(|e| format!("docs/{}", e.expect("an entry").file_name().to_string_lossy()))
-        .filter(|name| name.ends_with(".md"))
-        .collect();
-    names.extend(["README.md".to_owned(), "CONTRIBUTING.md".to_owned()]);
-    names.sort();
-    names
-        .into_iter()
-        .map(|name| Page { text: std::fs::read_to_string(root().join(&name)).expect("a page"), name })
-        .collect()
-}
-
-impl Page {
-    fn blocks(&self) -> Vec<Block> {
-        let mut blocks: Vec<Block> = Vec::new();
-        let mut open = false;
-        for (number, line) in (1..).zip(self.text.lines()) {
-            if let Some(language) = line.trim_start().strip_prefix("```") {
-                open = !open;
-                if open {
-                    let place = format!("{}:{}", self.name, number + 1);
-                    blocks.push(Block { place, language: language.trim().to_owned(), lines: Vec::new() });
-                }
-            } else if let (true, Some(block)) = (open, blocks.last_mut()) {
-                block.lines.push(line.to_owned());
-            }
-        }
-        assert!(!open, "{}: a fenced block does not end", self.name);
-        blocks
-    }
-
-    /// Lines outside of fenced blocks, with their numbers.
-    fn prose(&self) -> Vec<(usize, &str)> {
-        let mut open = false;
-        let mut lines = Vec::new();
-        for (number, line) in (1..).zip(self.text.lines()) {
-            if line.trim_start().starts_with("```") {
-                open = !open;
-            } else if !open {
-                lines.push((number, line));
-            }
-        }
-        lines
-    }
-}
-
-/// The code spans of a line, and the line without them.
-fn spans(line: &str) -> (Vec<&str>, String) {
-    let parts: Vec<&str> = line.split('`').collect();
-    let code = parts.iter().skip(1).step_by(2).copied().collect();
-    (code, parts.iter().step_by(2).copied().collect::<Vec<_>>().join("``"))
-}
+use crate::page::{Block, Page, pages};
+use crate::{inferometer, output, root};
 
 /// A command line as a shell takes it apart: the words of each stage of a pipe, without comment.
 fn stages(line: &str) -> Vec<Vec<String>> {
@@ -149,7 +63,8 @@ impl Bench {
         let args = ["run", target, "-c", "8", "-n", "80", "--data", "jsonl:prompts.jsonl", "--json"];
         let made = output(inferometer(args).args(["--progress", "off"]).current_dir(folder.path()));
         let said = String::from_utf8_lossy(&made.stderr);
-        assert!(!said.contains("error:"), "the small run failed: {said}");
+        // Whether this machine is quiet does not matter.
+        assert!(matches!(made.status.code(), Some(0 | 3)), "the small run failed: {said}");
         let json = serde_json::from_slice(&made.stdout).expect("run.json on stdout");
         let mut runs = std::fs::read_dir(folder.path().join("runs")).expect("runs/");
         let run = runs.next().expect("a run").expect("an entry").path();
@@ -399,175 +314,6 @@ fn what_cannot_be_typed_is_found() {
     }
 }
 
-/// As mdBook and GitHub name a heading.
-fn anchor(heading: &str) -> String {
-    let kept = heading.trim().to_lowercase();
-    let kept = kept.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
-    kept.map(|c| if c == ' ' { '-' } else { c }).collect()
-}
-
-/// Targets of the links in a line.
-fn links(line: &str) -> Vec<String> {
-    let (_, text) = spans(line);
-    text.split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(to, _)| to.to_owned()).collect()
-}
-
-#[test]
-fn links_lead_somewhere() {
-    let pages = pages();
-    let anchors: BTreeMap<PathBuf, BTreeSet<String>> = pages
-        .iter()
-        .map(|page| {
-            let headings = page.prose().into_iter().filter(|(_, line)| line.starts_with('#'));
-            let names = headings.map(|(_, line)| anchor(line.trim_start_matches('#'))).collect();
-            (root().join(&page.name).canonicalize().expect("a page"), names)
-        })
-        .collect();
-    let mut faults = Vec::new();
-    let mut seen = 0;
-    for page in &pages {
-        let here = root().join(&page.name);
-        for (number, line) in page.prose() {
-            for link in links(line) {
-                if link.contains("://") || link.starts_with("mailto:") {
-                    continue;
-                }
-                seen += 1;
-                let (file, fragment) = link.split_once('#').unwrap_or((&link, ""));
-                let path = match file {
-                    "" => here.clone(),
-                    file => here.parent().expect("a folder").join(file),
-                };
-                let found = path.canonicalize().is_ok_and(|path| {
-                    fragment.is_empty() || anchors.get(&path).is_some_and(|names| names.contains(fragment))
-                });
-                if !found {
-                    faults.push(format!("{}:{number}: {link} leads nowhere", page.name));
-                }
-            }
-        }
-    }
-    assert!(faults.is_empty(), "{}", faults.join("\n"));
-    assert!(seen > 10, "only {seen} links were found");
-}
-
-#[test]
-fn the_summary_lists_every_page() {
-    let summary = std::fs::read_to_string(root().join("docs/SUMMARY.md")).expect("SUMMARY.md");
-    let listed: Vec<String> = summary.lines().flat_map(links).collect();
-    for page in pages().iter().filter_map(|page| page.name.strip_prefix("docs/")) {
-        let times = listed.iter().filter(|l| *l == page).count();
-        assert_eq!(times, usize::from(page != "SUMMARY.md"), "{page} in docs/SUMMARY.md");
-    }
-}
-
-fn help(verb: &[&str]) -> String {
-    let out = output(inferometer(verb.iter().copied()).arg("--help"));
-    assert!(out.status.success(), "{verb:?}");
-    String::from_utf8_lossy(&out.stdout).into_owned()
-}
-
-#[test]
-fn flags_and_verbs_in_the_text_exist() {
-    let verbs: [&[&str]; 7] =
-        [&["run"], &["show"], &["report"], &["sim", "serve"], &["sim", "list"], &["spec", "check"], &[]];
-    let helps = verbs.map(help).join("\n");
-    let known: BTreeSet<&str> =
-        helps.split_whitespace().map(|word| word.trim_matches([',', '[', ']'])).collect();
-    // Flags of other programs that the pages speak of.
-    let others = ["--release"];
-    let mut faults = Vec::new();
-    for page in pages() {
-        for (number, line) in page.prose() {
-            for code in spans(line).0 {
-                let words: Vec<&str> = code.split_whitespace().collect();
-                let ours = words.first().is_some_and(|w| *w == "inferometer" || w.starts_with("--"));
-                let flags = words.iter().filter(|w| ours && w.starts_with("--") && w.len() > 2);
-                for flag in flags.filter(|flag| !known.contains(**flag) && !others.contains(flag)) {
-                    faults.push(format!("{}:{number}: there is no {flag}", page.name));
-                }
-                let verb = words.get(1).filter(|v| v.chars().all(|c| c.is_ascii_lowercase()));
-                if let (Some(&"inferometer"), Some(verb)) = (words.first(), verb)
-                    && !["run", "show", "report", "sim", "spec", "completions", "man"].contains(verb)
-                {
-                    faults.push(format!("{}:{number}: there is no `inferometer {verb}`", page.name));
-                }
-            }
-        }
-    }
-    assert!(faults.is_empty(), "{}", faults.join("\n"));
-}
-
-/// Sets `a.b.c` in an object.
-fn set(object: &mut Value, path: &str, value: Value) {
-    let place = path.split('.').fold(object, |object, key| &mut object[key]);
-    *place = value;
-}
-
-/// The spec with every default written out, or what was wrong.
-fn resolved(draft: &Value) -> Result<Value, String> {
-    let folder = tempfile::tempdir().expect("a folder");
-    let file = folder.path().join("draft.json");
-    std::fs::write(&file, draft.to_string()).expect("written");
-    let out = output(inferometer(["spec", "check"]).arg(file));
-    match out.status.success() {
-        true => Ok(serde_json::from_slice(&out.stdout).expect("a spec")),
-        false => Err(String::from_utf8_lossy(&out.stderr).into_owned()),
-    }
-}
-
-/// The dotted keys of everything that can be set.
-fn leaves(prefix: &str, value: &Value, into: &mut BTreeSet<String>) {
-    match value {
-        Value::Object(map)
-            if !map.is_empty() && !["fixed", "requests", "duration"].iter().any(|k| map.contains_key(*k)) =>
-        {
-            for (key, value) in map {
-                let dot = if prefix.is_empty() { "" } else { "." };
-                leaves(&format!("{prefix}{dot}{key}"), value, into);
-            }
-        }
-        _ => {
-            into.insert(prefix.to_owned());
-        }
-    }
-}
-
-/// Rows of the guide's tables that begin with a key: `key | flag | default | …`.
-#[test]
-fn defaults_are_the_real_ones() {
-    let guide = pages().into_iter().find(|page| page.name == "docs/guide.md").expect("the guide");
-    let open = json!({ "target": "http://127.0.0.1:8000", "load": { "rate": 6 } });
-    let closed = json!({ "target": "http://127.0.0.1:8000" });
-    let users = json!({ "target": "http://127.0.0.1:8000", "load": { "concurrency": 1 } });
-    let mut all = BTreeSet::new();
-    for base in [&open, &closed] {
-        leaves("", &resolved(base).expect("a sound spec"), &mut all);
-    }
-    let mut described = BTreeSet::new();
-    for (number, line) in guide.prose() {
-        let cells: Vec<&str> = line.split('|').map(str::trim).collect();
-        let code = |i: usize| cells.get(i).and_then(|cell| cell.strip_prefix('`')?.strip_suffix('`'));
-        let Some(key) = code(1).filter(|key| all.contains(*key)) else { continue };
-        described.insert(key.to_owned());
-        let Some(stated) = code(3) else { continue };
-        let base = match key {
-            "load.burstiness" => &open,
-            "load.think" => &users,
-            _ => &closed,
-        };
-        let mut given = base.clone();
-        set(&mut given, key, json!(stated));
-        assert_eq!(
-            resolved(&given).as_ref(),
-            resolved(base).as_ref(),
-            "docs/guide.md:{number}: `{stated}` is not the default of `{key}`"
-        );
-    }
-    let missing: Vec<&String> = all.difference(&described).collect();
-    assert!(missing.is_empty(), "settings without a row in docs/guide.md: {missing:?}");
-}
-
 #[test]
 fn lines_are_taken_apart_as_a_shell_does() {
     assert_eq!(
@@ -576,6 +322,4 @@ fn lines_are_taken_apart_as_a_shell_does() {
     );
     assert_eq!(jq_paths(".trust.checks[] | .id, .x"), [["trust", "checks"]]);
     assert_eq!(jq_paths(".a.b, .c | {d}"), [vec!["a", "b"], vec!["c"]]);
-    assert_eq!(anchor(" Little's law"), "littles-law");
-    assert_eq!(links("see [a](b.md#c), `[x](y)` and [d](#e)"), ["b.md#c", "#e"]);
 }
