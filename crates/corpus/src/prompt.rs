@@ -3,7 +3,9 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::stream::{Fnv, hash_bytes, hash_ids};
+use spec::seed::Fnv;
+
+use crate::stream::{hash_bytes, hash_ids};
 
 /// What a request says.
 #[derive(Debug, Clone, PartialEq)]
@@ -47,7 +49,7 @@ impl Content {
         match self {
             Content::Text(text) => hash_bytes(text.as_bytes()),
             Content::Messages(messages) => {
-                let mut hash = Fnv::new();
+                let mut hash = Fnv::default();
                 for message in messages {
                     hash.bytes(message.role.as_bytes());
                     hash.bytes(&[0]);
@@ -55,7 +57,7 @@ impl Content {
                     hash.bytes(Value::Object(message.rest.clone()).to_string().as_bytes());
                     hash.bytes(&[0]);
                 }
-                hash.value()
+                hash.mixed()
             }
         }
     }

@@ -261,7 +261,5 @@ proptest! {
     }
 }
 
-const GOLDEN: &str = "Director toys nearly visited twelve partial gardens through young organs, and guides chose \
-                      proud people. Most great artists were different, but the wind was ordinary and sacred. \
-                      In the broad nurse, topics and animals.";
-const GOLDEN_FIRST16: u64 = 9_383_114_372_451_943_468;
+const GOLDEN: &str = "Leg shapes correctly built fifty perfect columns with bold cats, and pages granted ancient pilots. Some cats returned the vessel, and the ordinary trends surrounded the jacket entirely. Before the boat, the high member.";
+const GOLDEN_FIRST16: u64 = 14_241_095_042_143_201_544;

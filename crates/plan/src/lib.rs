@@ -252,7 +252,7 @@ impl Plan {
     /// A stable 64-bit hash of what is planned: version of the streams, load, phases, and the first
     /// 1,024 intents. Equal plans have equal fingerprints on every machine.
     pub fn fingerprint(&self) -> u64 {
-        let mut hash = streams::Fnv::new();
+        let mut hash = spec::seed::Fnv::default();
         hash.word(u64::from(VERSION));
         match &self.load {
             Load::Open(open) => {

@@ -3,6 +3,7 @@
 
 use rand_chacha::ChaCha8Rng;
 use rand_core::{Rng as _, SeedableRng as _};
+use spec::seed::stream_key;
 
 /// Version of the derivation and of every draw built on it. A change of any drawn value raises it.
 pub const VERSION: u32 = 1;
@@ -14,51 +15,10 @@ pub const ISL: &str = "isl";
 /// Output lengths.
 pub const OSL: &str = "osl";
 
-/// The stream `name` of `seed`: ChaCha with 8 rounds.
-///
-/// The 32-byte key is four outputs of SplitMix64 (Steele, Lea and Flood 2014), little-endian. Its
-/// start is `mix(seed) ^ fnv1a64("inferometer/" VERSION "/" name)`, with `mix` the output function
-/// of SplitMix64 and `fnv1a64` the 64-bit Fowler–Noll–Vo hash 1a of the UTF-8 bytes.
+/// The stream `name` of `seed`: ChaCha with 8 rounds, keyed by [`spec::seed::stream_key`] of
+/// `inferometer/VERSION/NAME`.
 pub fn stream(seed: u64, name: &str) -> ChaCha8Rng {
-    let mut hash = Fnv::new();
-    hash.bytes(b"inferometer/");
-    hash.bytes(VERSION.to_string().as_bytes());
-    hash.bytes(b"/");
-    hash.bytes(name.as_bytes());
-    let mut state = mix(seed) ^ hash.value();
-    let mut key = [0u8; 32];
-    for word in key.chunks_exact_mut(8) {
-        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        word.copy_from_slice(&mix(state).to_le_bytes());
-    }
-    ChaCha8Rng::from_seed(key)
-}
-
-/// The output function of SplitMix64.
-fn mix(mut z: u64) -> u64 {
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
-}
-
-/// The 64-bit Fowler–Noll–Vo hash 1a.
-pub(crate) struct Fnv(u64);
-
-impl Fnv {
-    pub(crate) fn new() -> Self {
-        Fnv(0xcbf2_9ce4_8422_2325)
-    }
-    pub(crate) fn bytes(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
-        }
-    }
-    pub(crate) fn word(&mut self, word: u64) {
-        self.bytes(&word.to_le_bytes());
-    }
-    pub(crate) fn value(&self) -> u64 {
-        self.0
-    }
+    ChaCha8Rng::from_seed(stream_key(seed, format!("inferometer/{VERSION}/{name}").as_bytes()))
 }
 
 /// Uniform in (0, 1], in steps of 2⁻⁵³; never 0, so that its logarithm exists.
@@ -131,24 +91,6 @@ pub(crate) fn below(rng: &mut ChaCha8Rng, n: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn fnv_matches_its_published_vectors() {
-        let of = |text: &str| {
-            let mut hash = Fnv::new();
-            hash.bytes(text.as_bytes());
-            hash.value()
-        };
-        assert_eq!(of(""), 0xcbf2_9ce4_8422_2325);
-        assert_eq!(of("a"), 0xaf63_dc4c_8601_ec8c);
-        assert_eq!(of("foobar"), 0x8594_4171_f739_67e8);
-    }
-
-    #[test]
-    fn split_mix_matches_its_published_vector() {
-        // The first output of java.util.SplittableRandom-style SplitMix64 from state 0.
-        assert_eq!(mix(0x9e37_79b9_7f4a_7c15), 0xe220_a839_7b1d_cdaf);
-    }
 
     #[test]
     fn streams_differ_by_name_and_by_seed() {

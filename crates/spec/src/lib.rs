@@ -16,6 +16,7 @@ mod resolve;
 mod schema;
 pub mod secret;
 mod sections;
+pub mod seed;
 pub mod slo;
 pub mod target;
 pub mod units;
