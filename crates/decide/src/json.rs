@@ -334,10 +334,13 @@ fn slo(report: &SloReport, spec: &spec::Spec) -> SloDoc {
             offered: j.offered,
             attainment: share(&j.attainment),
             goodput_per_s: finite(j.goodput_per_s),
-            bounds: [Num(j.bounds.0), Num(j.bounds.1)],
+            bounds: j.bounds.map(|(low, high)| [Num(low), Num(high)]),
             target: Num(j.target),
             met: j.met,
-            alone: j.alone.iter().map(|(limit, s)| Alone { limit: limit.clone(), share: Num(*s) }).collect(),
+            alone: (!j.alone.is_empty()).then(|| {
+                j.alone.iter().map(|(limit, s)| Alone { limit: limit.clone(), share: Num(*s) }).collect()
+            }),
+            reason: j.reason.clone(),
         }),
         marginal: report.marginal.iter().enumerate().map(|(i, m)| marginal(m, metric(i))).collect(),
     }

@@ -25,7 +25,7 @@ pub fn notes(run: &Run, measures: &Measures) -> Vec<String> {
     out
 }
 
-/// How the run ended, and what the journal lost.
+/// How the run ended. What the journal lost is in the report's `missing`.
 fn ending(run: &Run, out: &mut Vec<String>) {
     match run.footer.stopped {
         Stopped::Finished => {}
@@ -39,7 +39,6 @@ fn ending(run: &Run, out: &mut Vec<String>) {
             "The journal could not be written to its end: free some space and measure again.".to_owned(),
         ),
     }
-    out.extend(run.missing.iter().map(|what| format!("Missing from the journal: {what}.")));
     out.extend(run.footer.warnings.iter().cloned());
     out.extend(run.header.environment.negotiated.iter().cloned());
 }

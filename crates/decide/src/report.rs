@@ -79,22 +79,25 @@ pub struct SloReport {
 pub struct JointReport {
     /// The limits as written.
     pub limits: Vec<String>,
-    /// Good requests.
-    pub good: u64,
+    /// Good requests; `None` when withheld.
+    pub good: Option<u64>,
     /// Offered requests.
     pub offered: u64,
-    /// good / offered with its Wilson interval on the effective sample size.
+    /// good / offered with its Wilson interval on the effective sample size. Under overload only its
+    /// upper end is known: the share falls as the run gets longer.
     pub attainment: Share,
     /// The share demanded.
     pub target: f64,
-    /// Whether the share is reached: undecided while the interval holds the target.
+    /// Whether the share is reached: undecided while the interval includes the target.
     pub met: Option<bool>,
-    /// good / duration.
+    /// good / duration; `None` when withheld.
     pub goodput_per_s: Option<f64>,
-    /// Share of requests within each limit alone.
+    /// Share of requests within each limit alone; empty when withheld.
     pub alone: Vec<(String, f64)>,
-    /// What the margins alone would allow for the joint rate.
-    pub bounds: (f64, f64),
+    /// What the margins alone would allow for the joint rate; `None` when withheld.
+    pub bounds: Option<(f64, f64)>,
+    /// Why it is undecided, or what a check took away.
+    pub reason: Option<String>,
 }
 
 /// A share with its interval.
@@ -113,7 +116,8 @@ pub struct Share {
 pub struct MarginalReport {
     /// The limit as written.
     pub limit: String,
-    /// The value on the limit's own scale; nanoseconds for times.
+    /// The value on the limit's own scale; nanoseconds for times. A value that is only known to lie
+    /// beyond a bound is `None` with the bound in `low` or `high`.
     pub value: Option<f64>,
     /// 95 % interval.
     pub low: Option<f64>,
@@ -121,7 +125,7 @@ pub struct MarginalReport {
     pub high: Option<f64>,
     /// Met, not met, or undecided.
     pub met: Option<bool>,
-    /// Why undecided.
+    /// Why undecided, what a check took away, or on what it was decided.
     pub reason: Option<String>,
 }
 

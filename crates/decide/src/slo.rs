@@ -12,8 +12,8 @@ use record::Run;
 use spec::{MarginalLimit, Metric, Op, Slo, Statistic, View};
 
 use crate::report::{JointReport, MarginalReport, Share, SloReport};
-use crate::trust::{Cap, CheckId, CheckState, Trust};
-use crate::words::{count, limit_time, percent, plain, time};
+use crate::trust::{Cap, Capped, CheckId, CheckState, Trust};
+use crate::words::{count, limit_time, percent, plain};
 
 /// Judges every limit. `measures` are those before caps: see [`withhold`].
 pub fn judge(run: &Run, measures: &Measures, slo: &Slo) -> SloReport {
@@ -24,32 +24,93 @@ pub fn judge(run: &Run, measures: &Measures, slo: &Slo) -> SloReport {
 }
 
 /// Takes away what capped numbers carried: a limit that reads a number which a failed check marks is
-/// not judged, and a withheld number is no longer told.
+/// not judged, and a withheld number is no longer told. The one exception is a limit that is missed
+/// while the server is overloaded: see [`missed_for_good`].
 pub fn withhold(report: &mut SloReport, trust: &Trust, slo: &Slo) {
     let caps: Vec<(CheckId, Cap)> = trust
         .in_state(CheckState::Fail)
         .flat_map(|check| check.caps.iter().map(|cap| (check.id, *cap)))
         .collect();
+    let reading = |reads: &dyn Fn(Capped) -> bool| -> Vec<(CheckId, Cap)> {
+        caps.iter().filter(|(_, cap)| reads(cap.capped())).copied().collect()
+    };
     if let Some(joint) = &mut report.joint {
-        let reads = |cap: &Cap| slo.joint.iter().any(|l| cap.capped().read_by_joint(l.metric));
-        if caps.iter().any(|(_, cap)| reads(cap)) {
-            joint.met = None;
-        }
-        if caps.iter().any(|(_, cap)| cap.withholds() && reads(cap)) {
-            joint.attainment = Share { value: None, low: None, high: None };
-            joint.goodput_per_s = None;
-        }
+        let caps = reading(&|capped| slo.joint.iter().any(|l| capped.read_by_joint(l.metric)));
+        let worsens = slo.joint.iter().all(|l| worsens(l.metric, l.op));
+        cap_joint(joint, &caps, missed_for_good(trust, &caps, joint.met, worsens));
     }
     for (limit, report) in slo.marginal.iter().zip(&mut report.marginal) {
-        let reads = |cap: &Cap| cap.capped().read_by_marginal(limit.metric, limit.statistic);
-        if let Some((id, _)) = caps.iter().find(|(_, cap)| reads(cap)) {
-            report.met = None;
-            report.reason = Some(format!("not judged: {}", id.label()));
+        let caps = reading(&|capped| capped.read_by_marginal(limit.metric, limit.statistic));
+        let stays = missed_for_good(trust, &caps, report.met, worsens(limit.metric, limit.op));
+        cap_marginal(report, &caps, stays, limit.op);
+    }
+}
+
+/// Whether a missed limit stays missed although a check takes its number away. While the server is
+/// overloaded the queue only grows: how far a limit is missed depends on how long one looks, so the
+/// number itself is no result, but a longer run would miss by more, never by less. (A limit that
+/// holds proves nothing then: in a longer run it might not.) Only where overload is the only doubt,
+/// and where this side sent what was planned when it was planned; else the client may be the cause.
+fn missed_for_good(trust: &Trust, caps: &[(CheckId, Cap)], met: Option<bool>, worsens: bool) -> bool {
+    let passed = |id: CheckId| trust.check(id).is_some_and(|check| check.state == CheckState::Pass);
+    met == Some(false)
+        && worsens
+        && !caps.is_empty()
+        && caps.iter().all(|(id, _)| *id == CheckId::Overload)
+        && [CheckId::SendLag, CheckId::Arrivals, CheckId::InFlight].into_iter().all(passed)
+}
+
+/// Whether a growing queue moves the metric towards the side that the limit excludes: latencies up,
+/// speeds down.
+fn worsens(metric: Metric, op: Op) -> bool {
+    let more_is_better = matches!(
+        metric,
+        Metric::UserTps | Metric::RequestThroughput | Metric::OutputTokenThroughput
+    );
+    more_is_better == matches!(op, Op::Greater | Op::GreaterEq)
+}
+
+fn cap_joint(joint: &mut JointReport, caps: &[(CheckId, Cap)], stays: bool) {
+    let Some((first, _)) = caps.first() else { return };
+    let withholding = caps.iter().find(|(_, cap)| cap.withholds());
+    if !stays {
+        joint.met = None;
+        joint.reason = Some(format!("not judged: {}", first.label()));
+    }
+    if let Some((id, _)) = withholding {
+        let most = joint.attainment.value.filter(|_| stays);
+        joint.reason = Some(if stays {
+            format!("{}: a longer run would keep a smaller share", id.label())
+        } else {
+            format!("withheld: {}", id.label())
+        });
+        joint.attainment = Share { value: None, low: None, high: most };
+        (joint.good, joint.goodput_per_s, joint.bounds) = (None, None, None);
+        joint.alone.clear();
+    }
+}
+
+fn cap_marginal(report: &mut MarginalReport, caps: &[(CheckId, Cap)], stays: bool, op: Op) {
+    let Some((first, _)) = caps.first() else { return };
+    let withholding = caps.iter().find(|(_, cap)| cap.withholds());
+    if stays {
+        // The bound is this run's own value; one that already is a bound stays it.
+        if withholding.is_some() && report.value.is_some() {
+            let bound = report.value.take();
+            (report.low, report.high) = match op {
+                Op::Less | Op::LessEq => (bound, None),
+                Op::Greater | Op::GreaterEq => (None, bound),
+            };
         }
-        if let Some((id, _)) = caps.iter().find(|(_, cap)| cap.withholds() && reads(cap)) {
-            (report.value, report.low, report.high) = (None, None, None);
-            report.reason = Some(format!("withheld: {}", id.label()));
-        }
+        let more = if withholding.is_some() { "by more" } else { "as well" };
+        report.reason = Some(format!("{}: a longer run would miss it {more}", first.label()));
+        return;
+    }
+    report.met = None;
+    report.reason = Some(format!("not judged: {}", first.label()));
+    if let Some((id, _)) = withholding {
+        (report.value, report.low, report.high) = (None, None, None);
+        report.reason = Some(format!("withheld: {}", id.label()));
     }
 }
 
@@ -58,16 +119,43 @@ fn joint(run: &Run, measures: &Measures, slo: &Slo) -> JointReport {
     // Labels of quality come with a crate of their own; without one an answer counts as it is.
     let found = measure::slo::joint(&samples, slo, measures.view, &measures.window, |_| None);
     let attainment = share_of(found.attainment);
+    let met = reached(&attainment, slo.attain);
+    let reason = met.is_none().then(|| undecided_share(found.attainment, slo.attain));
     JointReport {
         limits: slo.joint.iter().map(|l| l.text.clone()).collect(),
-        good: found.good,
+        good: Some(found.good),
         offered: found.offered,
         attainment,
         target: slo.attain,
-        met: reached(&attainment, slo.attain),
+        met,
         goodput_per_s: found.goodput_per_s.ok(),
         alone: slo.joint.iter().map(|l| l.text.clone()).zip(found.alone).collect(),
-        bounds: found.bounds,
+        bounds: Some(found.bounds),
+        reason,
+    }
+}
+
+/// Why it is undecided whether a share reaches its target.
+fn undecided_share(attainment: Defined<Estimate>, target: f64) -> String {
+    let Ok(e) = attainment else { return "no request was offered".to_owned() };
+    let decides = |m: f64| {
+        let wilson = wilson(e.value, m);
+        reached(&Share { value: Some(e.value), low: wilson.low, high: wilson.high }, target).is_some()
+    };
+    format!("the 95 % interval includes the target; {}", more_requests(e.n, e.n_eff, decides))
+}
+
+/// How many requests in all would decide a limit, if the share stays what it is and requests depend
+/// on each other as much as the `n` so far, which are worth `draws` independent ones. `decides` is
+/// asked about independent draws.
+fn more_requests(n: u64, draws: f64, decides: impl Fn(f64) -> bool) -> String {
+    let mut factors = (1..200).map(|k| 1.1_f64.powi(k)).take_while(|factor| n as f64 * factor < 1e7);
+    match factors.find(|factor| decides(draws * factor)) {
+        Some(factor) => {
+            let total = (n as f64 * factor).ceil() as u64;
+            format!("about {} requests would decide it (-n {total})", count(total))
+        }
+        None => "too near the limit to tell".to_owned(),
     }
 }
 
@@ -83,7 +171,7 @@ fn effective(series: &[bool]) -> f64 {
     share(series).map_or(0.0, |e| e.n_eff)
 }
 
-/// Whether a share reaches its target: undecided while the interval holds the target. A target of
+/// Whether a share reaches its target: undecided while the interval includes the target. A target of
 /// all requests is a statement about this run, which no interval could ever confirm: it is counted.
 pub fn reached(share: &Share, target: f64) -> Option<bool> {
     let (value, low, high) = (share.value?, share.low?, share.high?);
@@ -113,11 +201,11 @@ pub fn limit_words(metric: Metric, value: f64) -> String {
 pub fn metric_words(metric: Metric) -> &'static str {
     match metric {
         Metric::Ttft => "TTFT",
-        Metric::Ttfat => "time to first answer token",
-        Metric::E2e => "end-to-end latency",
+        Metric::Ttfat => "TTFAT",
+        Metric::E2e => "E2E",
         Metric::Tpot => "TPOT",
-        Metric::Itl => "inter-token latency",
-        Metric::Icl => "inter-chunk latency",
+        Metric::Itl => "ITL",
+        Metric::Icl => "ICL",
         Metric::DecodeTpot => "decode TPOT",
         Metric::MaxGap => "largest gap",
         Metric::UserTps => "output speed of a user",
@@ -211,7 +299,7 @@ fn by_interval(value: f64, interval: Interval, limit: &MarginalLimit) -> Outcome
         (Some(true), None) if matches!(limit.op, Op::Greater | Op::GreaterEq) => Some(true),
         _ => None,
     };
-    let reason = met.is_none().then(|| "the 95 % interval holds the limit".to_owned());
+    let reason = met.is_none().then(|| "the 95 % interval includes the limit".to_owned());
     Outcomes { value: Some(value), interval, met, reason }
 }
 
@@ -238,7 +326,7 @@ fn exceeds(bound: f64, limit: &MarginalLimit) -> Outcomes {
         value: None,
         interval: Interval { low: Some(bound), high: None },
         met: Some(met),
-        reason: Some(format!("it lies among requests that did not end well: > {}", time(bound))),
+        reason: Some("it lies among requests that did not end well".to_owned()),
     }
 }
 
@@ -272,35 +360,39 @@ fn percentile(run: &Run, measures: &Measures, figure: Figure, limit: &MarginalLi
         return out;
     }
     let bad = beyond.iter().filter(|b| **b).count() as u64;
-    out.met = within_share(bad, n, effective(&beyond), allowed);
-    let of = format!("{} of {} are beyond the limit", count(bad), count(n));
+    let share = bad as f64 / n as f64;
+    let n_eff = effective(&beyond);
+    // An effective size below n is itself an estimate, and made smaller for that.
+    let draws = if n_eff < n as f64 { shrunk(n_eff) } else { n_eff };
+    out.met = within_share(share, draws, allowed);
+    let of = match bad {
+        0 => format!("none of {} is beyond the limit", count(n)),
+        1 => format!("1 of {} is beyond the limit", count(n)),
+        _ => format!("{} of {} are beyond the limit", count(bad), count(n)),
+    };
     match (out.met, figure) {
         (Some(true), Figure::Undefined(Undefined::TooFewSamples { .. })) | (None, _) => {
             out.met = None;
             let more = match figure {
                 Figure::Undefined(reason @ Undefined::TooFewSamples { .. }) => reason_words(reason),
-                _ => match needed_to_decide(bad, n, allowed) {
-                    Some(total) => format!("about {} requests would decide it", count(total)),
-                    None => "too near the limit to tell".to_owned(),
-                },
+                _ => more_requests(n, draws, |m| within_share(share, m, allowed).is_some()),
             };
             out.reason = Some(format!("{of}; {more}"));
         }
         (Some(false), Figure::Undefined(reason)) => {
             out.reason = Some(format!("{of}, which is enough to know; the value: {}", reason_words(reason)));
         }
+        // The share decides; where the interval of the value alone would not, say what did.
+        (met, Figure::Known(e)) if by_interval(e.value, e.interval, limit).met != met => out.reason = Some(of),
         _ => {}
     }
     out
 }
 
-/// Whether the share of `bad` among `n` stays within `allowed`, by the exact binomial interval on
-/// the effective number of draws. `None`: undecided.
-fn within_share(bad: u64, n: u64, n_eff: f64, allowed: f64) -> Option<bool> {
-    // An effective size below n is itself an estimate, and made smaller for that.
-    let m = if n_eff < n as f64 { shrunk(n_eff) } else { n_eff };
-    let share = bad as f64 / n as f64;
-    let (low, high) = share_interval(share, m);
+/// Whether a share seen in this many independent draws stays within `allowed`, by the exact binomial
+/// interval. `None`: undecided.
+fn within_share(share: f64, draws: f64, allowed: f64) -> Option<bool> {
+    let (low, high) = share_interval(share, draws);
     // Sample sizes are fitted to these limits, so equality (up to rounding) decides.
     if high <= allowed + 1e-12 {
         Some(true)
@@ -323,22 +415,6 @@ pub fn share_interval(share: f64, m: f64) -> (f64, f64) {
     }
 }
 
-/// Requests after which the share seen so far would decide the limit, if requests are independent;
-/// `None` when that is beyond any sensible run.
-fn needed_to_decide(bad: u64, n: u64, allowed: f64) -> Option<u64> {
-    let share = bad as f64 / n as f64;
-    let decided =
-        |total: f64| within_share((share * total).round() as u64, total as u64, total, allowed).is_some();
-    let mut total = n as f64;
-    while total < 1e7 {
-        total = (total * 1.1).ceil();
-        if decided(total) {
-            return Some(total as u64);
-        }
-    }
-    None
-}
-
 /// The share of offered requests that did not end well, by Wilson's interval. A limit of none at all
 /// is a statement about this run and is counted.
 fn error_rate(figure: Figure, limit: &MarginalLimit) -> Outcomes {
@@ -349,15 +425,8 @@ fn error_rate(figure: Figure, limit: &MarginalLimit) -> Outcomes {
     }
     let mut out = by_interval(e.value, e.interval, limit);
     if out.met.is_none() {
-        let enough = (1..200)
-            .map(|k| e.n as f64 * 1.1_f64.powi(k))
-            .take_while(|m| *m < 1e7)
-            .find(|m| by_interval(e.value, wilson(e.value, *m), limit).met.is_some());
-        let more = match enough {
-            Some(total) => format!("about {} requests would decide it", count(total.ceil() as u64)),
-            None => "too near the limit to tell".to_owned(),
-        };
-        out.reason = Some(format!("the 95 % interval holds the limit; {more}"));
+        let more = more_requests(e.n, e.n_eff, |m| by_interval(e.value, wilson(e.value, m), limit).met.is_some());
+        out.reason = Some(format!("the 95 % interval includes the limit; {more}"));
     }
     out
 }

@@ -101,14 +101,14 @@ impl Check {
         self
     }
 
-    /// A failure so grave that nothing may be concluded: every number is marked, no limit is judged.
+    /// A failure so grave that nothing may be concluded: every number is marked and so no limit is
+    /// judged, but what was counted stays to be read.
     pub fn grave(mut self, grave: bool) -> Self {
         if grave {
             self.state = CheckState::Fail;
-            for cap in [Cap::Flag(Capped::Everything), Cap::Withhold(Capped::Slo)] {
-                if !self.caps.contains(&cap) {
-                    self.caps.push(cap);
-                }
+            let cap = Cap::Flag(Capped::Everything);
+            if !self.caps.contains(&cap) {
+                self.caps.push(cap);
             }
         }
         self

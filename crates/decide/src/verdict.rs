@@ -32,19 +32,22 @@ pub fn exit_code(trust: &Trust, slo: &SloReport, measures: &Measures, spec: &Spe
     if measures.counts.ok == 0 {
         return exit::NOTHING;
     }
-    if trust.verdict == TrustVerdict::Invalid || !blocking(trust, &spec.slo).is_empty() {
+    let blocked = blocking(trust, &spec.slo);
+    // Overload leaves a limit missed that is missed already; what would hold is not judged.
+    if trust.verdict == TrustVerdict::Invalid || blocked.iter().any(|id| *id != CheckId::Overload) {
         return exit::NOT_TRUSTED;
     }
-    let met = slo.joint.iter().map(|j| j.met).chain(slo.marginal.iter().map(|m| m.met));
-    let mut undecided = false;
-    for met in met {
-        match met {
-            Some(false) => return exit::MISSED,
-            None => undecided = true,
-            Some(true) => {}
-        }
+    let met: Vec<Option<bool>> =
+        slo.joint.iter().map(|j| j.met).chain(slo.marginal.iter().map(|m| m.met)).collect();
+    if met.contains(&Some(false)) {
+        exit::MISSED
+    } else if !blocked.is_empty() {
+        exit::NOT_TRUSTED
+    } else if met.contains(&None) {
+        exit::UNDECIDED
+    } else {
+        exit::HOLDS
     }
-    if undecided { exit::UNDECIDED } else { exit::HOLDS }
 }
 
 /// The exit code with its sentence. `measures` are those after caps.
@@ -244,7 +247,10 @@ fn judged(trust: &Trust, slo: &SloReport, measures: &Measures, spec: &Spec) -> S
         (Load::Closed(_), Ok(rate)) => format!(" It completed {}{NBSP}requests/s.", number(rate.value)),
         _ => String::new(),
     };
-    format!("{load} {}{}.{throughput}", parts.join("; "), mark(trust))
+    // Why a limit was missed, where that is known.
+    let why = trust.check(CheckId::Overload).filter(|check| check.failed());
+    let why = why.and_then(|check| check.advice.as_ref()).map_or_else(String::new, |why| format!(" {why}"));
+    format!("{load} {}{}.{throughput}{why}", parts.join("; "), mark(trust))
 }
 
 fn joint_words(joint: &JointReport, spec: &Spec) -> String {
@@ -254,15 +260,19 @@ fn joint_words(joint: &JointReport, spec: &Spec) -> String {
         .iter()
         .map(|l| format!("{} {} {}", metric_words(l.metric), sign(l.op), limit_words(l.metric, l.value)))
         .collect();
-    let kept = match joint.attainment.value {
-        Some(value) => share_words(value, joint.attainment.low, joint.attainment.high),
-        None => "an unknown share".to_owned(),
+    let kept = match (joint.attainment.value, joint.attainment.high) {
+        (Some(value), _) => share_words(value, joint.attainment.low, joint.attainment.high),
+        (None, Some(most)) => format!("at most {}", percent(most)),
+        (None, None) => "an unknown share".to_owned(),
     };
     let target = format!("the {} target", percent(joint.target));
     let outcome = match joint.met {
         Some(true) => format!("{target} holds"),
         Some(false) => format!("{target} is missed"),
-        None => format!("whether {target} holds is undecided"),
+        None => {
+            let why = joint.reason.as_ref().map_or_else(String::new, |r| format!(" ({r})"));
+            format!("whether {target} holds is undecided{why}")
+        }
     };
     let binds = spec
         .slo
@@ -290,11 +300,12 @@ fn marginal_words(limit: &MarginalLimit, report: &MarginalReport) -> String {
     match report.met {
         Some(true) => format!("{name}{value} holds {allowed}"),
         Some(false) => {
-            let censored = match (report.value, report.low) {
-                (None, Some(low)) if is_time(limit.metric) => format!(" > {}", time(low)),
+            let bound = match (report.value, report.low, report.high) {
+                (None, Some(low), _) => format!(" > {}", limit_value(limit.metric, low)),
+                (None, None, Some(high)) => format!(" < {}", limit_value(limit.metric, high)),
                 _ => String::new(),
             };
-            format!("{name}{value}{censored} misses {allowed}")
+            format!("{name}{value}{bound} misses {allowed}")
         }
         None => {
             let why = report.reason.as_ref().map_or_else(String::new, |r| format!(" ({r})"));
@@ -311,12 +322,28 @@ pub fn is_time(metric: Metric) -> bool {
     )
 }
 
+/// A value in its own unit, without an interval.
+fn limit_value(metric: Metric, value: f64) -> String {
+    match metric {
+        Metric::ErrorRate => percent(value),
+        m if is_time(m) => time(value),
+        _ => number(value),
+    }
+}
+
 fn value_words(limit: &MarginalLimit, report: &MarginalReport, value: f64) -> String {
     let interval = report.low.is_some() || report.high.is_some();
+    // A verdict that does not rest on the interval says on what it rests.
+    if let (Some(met), Some(why)) = (report.met, &report.reason) {
+        let missed_time = !met && is_time(limit.metric);
+        let value =
+            if missed_time { time_beside(value, limit.value) } else { limit_value(limit.metric, value) };
+        return format!("{value} ({why})");
+    }
     match limit.metric {
         Metric::ErrorRate => share_words(value, report.low, report.high),
         m if is_time(m) && report.met == Some(false) => {
-            let unit = TimeUnit::of(limit.value);
+            let unit = TimeUnit::of(value);
             let text = time_beside(value, limit.value);
             if interval {
                 let of = |x: Option<f64>| x.map(|x| x / unit.ns());

@@ -132,9 +132,10 @@ pub fn plain(value: f64) -> String {
     }
 }
 
-/// A time that missed a limit: with as many digits as it takes to differ from the limit on paper.
+/// A time that missed a limit, in its own unit as everywhere: with as many digits as it takes to
+/// differ from the limit on paper.
 pub fn time_beside(ns: f64, limit_ns: f64) -> String {
-    let unit = TimeUnit::of(limit_ns);
+    let unit = TimeUnit::of(ns);
     let (value, limit) = (ns / unit.ns(), limit_ns / unit.ns());
     let mut places = decimals(value);
     // Exactly equal values never differ, however many digits: stop at the nanosecond.
@@ -291,6 +292,10 @@ mod tests {
         assert_eq!(time_beside(500_000_400.0, 500e6), "500.0004\u{a0}ms");
         assert_eq!(time_beside(512e6, 500e6), "512\u{a0}ms");
         assert_eq!(time_beside(500e6, 500e6), "500\u{a0}ms");
+        // The unit is that of the value, as in every table.
+        assert_eq!(time_beside(28.331e9, 500e6), "28.3\u{a0}s");
+        assert_eq!(time_beside(1.0000004e9, 1e9), "1.0000004\u{a0}s");
+        assert_eq!(time_beside(999_999_600.0, 1e9), "999.9996\u{a0}ms");
     }
 
     #[test]

@@ -95,9 +95,10 @@ fn joint_report_has_margins_and_bounds() {
     run.header.spec.slo.joint = vec![joint(Metric::Ttft, 200.0), joint(Metric::Tpot, 15.0)];
     let report = build(&run);
     let joint = report.slo.joint.unwrap();
-    assert_eq!((joint.good, joint.offered), (80, 100));
+    assert_eq!((joint.good, joint.offered), (Some(80), 100));
     assert!((joint.alone[0].1 - 0.9).abs() < 1e-12 && (joint.alone[1].1 - 0.9).abs() < 1e-12);
-    assert!((joint.bounds.0 - 0.8).abs() < 1e-12 && (joint.bounds.1 - 0.9).abs() < 1e-12);
+    let bounds = joint.bounds.unwrap();
+    assert!((bounds.0 - 0.8).abs() < 1e-12 && (bounds.1 - 0.9).abs() < 1e-12);
     assert_eq!(joint.met, Some(false));
     assert_eq!(report.verdict.exit_code, 1);
     assert!(report.verdict.answer.contains("the 95\u{a0}% target is missed"), "{}", report.verdict.answer);
@@ -353,12 +354,12 @@ fn notes_say_what_a_reader_must_know() {
     let mut run = healthy_open(6.0, 30);
     run.header.environment.unknown = vec!["gpu".to_owned()];
     run.missing = vec!["the footer".to_owned()];
+    assert_eq!(build(&run).missing, ["the footer"]);
     run.footer.stopped = record::Stopped::Killed;
     measured(&mut run).for_each(|r| (r.output.usage, r.output.retokenised) = (None, None));
     let notes = build(&run).notes.join("\n");
     for part in [
         "was killed",
-        "Missing from the journal: the footer.",
         "gpu",
         "user view",
         "warm-up",
@@ -367,6 +368,7 @@ fn notes_say_what_a_reader_must_know() {
     ] {
         assert!(notes.contains(part), "{part}: {notes}");
     }
+    assert!(!notes.contains("footer"), "what is missing has a field of its own: {notes}");
 }
 
 /// 0 holds, 5 undecided, 1 missed: what a failure may turn into what.
@@ -400,4 +402,188 @@ proptest! {
         let share = |r: &RunReport| r.slo.joint.as_ref().map(|j| j.good);
         prop_assert!(share(&after) <= share(&before));
     }
+}
+
+/// A run at 6 requests/s of which only four are served: each request waits longer than the one before.
+fn overloaded() -> Run {
+    let mut run = healthy_open(6.0, 60);
+    for r in &mut run.requests {
+        let by = Nanos(r.intended.0 / 2);
+        for stamp in [&mut r.headers, &mut r.done, &mut r.closed].into_iter().flatten() {
+            *stamp += by;
+        }
+        for c in &mut r.chunks {
+            (c.arrival, c.seen, c.earliest) = (c.arrival + by, c.seen + by, c.earliest + by);
+        }
+    }
+    run.footer.ended = run.requests.iter().filter_map(|r| r.closed).max().unwrap();
+    watch_lanes(&mut run);
+    run
+}
+
+fn throughput(op: Op, value: f64) -> MarginalLimit {
+    let text = format!("request_throughput{}{value}", op.sign());
+    MarginalLimit { statistic: Statistic::Whole, metric: Metric::RequestThroughput, op, value, text }
+}
+
+#[test]
+fn a_limit_missed_under_overload_stays_missed() {
+    let mut run = overloaded();
+    run.header.spec.slo.joint = vec![joint(Metric::Ttft, 200.0)];
+    run.header.spec.slo.marginal = vec![
+        marginal(0.95, Metric::Ttft, Op::LessEq, 500.0),
+        // It holds in this run, and would not in a longer one.
+        marginal(0.95, Metric::Ttft, Op::LessEq, 3_600_000.0),
+        // A longer run would meet it: not judged.
+        marginal(0.5, Metric::Ttft, Op::GreaterEq, 3_600_000.0),
+        error_rate(Op::LessEq, 0.05),
+        throughput(Op::GreaterEq, 5.9),
+        throughput(Op::GreaterEq, 1.0),
+    ];
+    let alone = measure(&run, &Analysis::default());
+    let p95 = alone.metrics[&Metric::Ttft].percentile(0.95).unwrap().value();
+    let report = build(&run);
+    assert_eq!(report.trust.verdict, TrustVerdict::Limited);
+    let met: Vec<Option<bool>> = report.slo.marginal.iter().map(|m| m.met).collect();
+    assert_eq!(met, [Some(false), None, None, Some(true), Some(false), None], "{:#?}", report.slo);
+    // The value is a bound: this run's own.
+    let missed = &report.slo.marginal[0];
+    assert_eq!((missed.value, missed.low, missed.high), (None, p95, None));
+    assert_eq!(missed.reason.as_deref(), Some("overload: a longer run would miss it by more"));
+    let held = &report.slo.marginal[1];
+    assert_eq!((held.value, held.low, held.reason.as_deref()), (None, None, Some("withheld: overload")));
+    // The rate at which the server completed is its ceiling, whatever the length: kept, marked.
+    assert!(report.slo.marginal[4].value.is_some());
+    let joint = report.slo.joint.as_ref().unwrap();
+    assert_eq!((joint.met, joint.good, joint.bounds), (Some(false), None, None));
+    let kept = joint.attainment;
+    assert!(kept.value.is_none() && kept.low.is_none() && kept.high.unwrap() < 0.2, "{kept:?}");
+    assert_eq!(report.verdict.exit_code, 1);
+    let answer = &report.verdict.answer;
+    for part in ["kept at most ", "the 95\u{a0}% target is missed", "p95 TTFT > ", " misses ≤ 500\u{a0}ms"] {
+        assert!(answer.contains(part), "{part}: {answer}");
+    }
+    assert!(answer.contains("(limited by overload). The queue grew during the whole run"), "{answer}");
+    // Nothing is missed: nothing is known, as before.
+    run.header.spec.slo.joint.clear();
+    run.header.spec.slo.marginal = vec![marginal(0.95, Metric::Ttft, Op::LessEq, 3_600_000.0)];
+    assert_eq!(build(&run).verdict.exit_code, 3);
+    // Failures are counted, whatever the queue does.
+    run.header.spec.slo.marginal = vec![error_rate(Op::LessEq, 0.05)];
+    assert_eq!(build(&run).verdict.exit_code, 0);
+}
+
+#[test]
+fn overload_proves_nothing_when_this_side_may_be_its_cause() {
+    let mut run = overloaded();
+    run.header.spec.slo.joint = vec![joint(Metric::Ttft, 200.0)];
+    run.header.spec.slo.marginal = vec![marginal(0.95, Metric::Ttft, Op::LessEq, 500.0)];
+    assert_eq!(build(&run).verdict.exit_code, 1);
+    // Sends late by less than spoils a percentile of seconds: send_lag caps nothing, but it failed.
+    for r in measured(&mut run).step_by(5) {
+        for stamp in [&mut r.dispatched, &mut r.write_begin, &mut r.write_end].into_iter().flatten() {
+            *stamp += ms(20.0);
+        }
+        r.headers = r.headers.max(r.write_end);
+    }
+    let report = build(&run);
+    assert!(report.trust.check(CheckId::SendLag).unwrap().failed());
+    assert!(report.trust.check(CheckId::Overload).unwrap().failed());
+    assert_eq!(report.verdict.exit_code, 3, "{:#?}", report.slo);
+    assert_eq!((report.slo.marginal[0].met, report.slo.joint.unwrap().met), (None, None));
+    // Another check that marks what the limit reads weighs as ever.
+    let mut run = overloaded();
+    run.header.spec.slo.marginal = vec![marginal(0.95, Metric::Ttft, Op::LessEq, 500.0)];
+    for m in &mut run.machine {
+        m.steal = Nanos(m.at.0 / 1_000_000_000 / 3 * 500_000_000);
+    }
+    let report = build(&run);
+    assert_eq!((report.slo.marginal[0].met, report.verdict.exit_code), (None, 3));
+}
+
+#[test]
+fn an_invalid_run_keeps_its_counts() {
+    let mut run = with_ttft(200, |_| 100.0);
+    run.header.spec.slo.joint = vec![joint(Metric::Ttft, 200.0)];
+    run.header.spec.slo.marginal = vec![error_rate(Op::LessEq, 0.01)];
+    measured(&mut run).take(150).for_each(fail);
+    let report = build(&run);
+    assert_eq!((report.trust.verdict, report.verdict.exit_code), (TrustVerdict::Invalid, 3));
+    let joint = report.slo.joint.as_ref().unwrap();
+    assert_eq!((joint.met, joint.good, joint.attainment.value), (None, Some(50), Some(0.25)));
+    let goodput = 50.0 / report.measures.window.duration.as_secs_f64();
+    assert!((joint.goodput_per_s.unwrap() - goodput).abs() < 1e-9);
+    assert_eq!(joint.reason.as_deref(), Some("not judged: failures"));
+    let rate = &report.slo.marginal[0];
+    assert_eq!((rate.met, rate.value), (None, Some(0.75)));
+    assert_eq!(rate.reason.as_deref(), Some("not judged: failures"));
+    // The plan was not sent: what was asked about is not what was measured.
+    let mut run = with_ttft(200, |_| 100.0);
+    run.header.spec.slo.joint = vec![joint_limit()];
+    for r in measured(&mut run).step_by(5) {
+        r.state = State::Shed;
+        r.chunks.clear();
+        (r.dispatched, r.write_begin, r.write_end, r.closed, r.done) = (None, None, None, None, None);
+    }
+    watch_lanes(&mut run);
+    let report = build(&run);
+    assert_eq!(report.trust.verdict, TrustVerdict::Invalid);
+    let joint = report.slo.joint.unwrap();
+    assert_eq!((joint.met, joint.good, joint.attainment.value), (None, None, None));
+    assert_eq!(joint.reason.as_deref(), Some("withheld: arrivals"));
+}
+
+fn joint_limit() -> spec::JointLimit {
+    joint(Metric::Ttft, 200.0)
+}
+
+#[test]
+fn a_withheld_joint_limit_leaks_nothing() {
+    let mut run = with_ttft(200, |i| if i % 2 == 0 { 300.0 } else { 100.0 });
+    for r in measured(&mut run) {
+        let last = r.chunks.last().unwrap().arrival;
+        r.chunks.iter_mut().for_each(|c| (c.arrival, c.seen) = (last, last));
+    }
+    run.header.spec.slo.joint = vec![joint(Metric::Ttft, 200.0), joint(Metric::E2e, 5_000.0)];
+    let json = build(&run).to_json();
+    let doc = json["slo"]["joint"].as_object().unwrap();
+    for key in ["good", "goodput_per_s", "bounds", "alone", "met"] {
+        assert!(doc[key].is_null(), "{key}: {doc:?}");
+    }
+    for key in ["value", "low", "high"] {
+        assert!(doc["attainment"][key].is_null(), "{doc:?}");
+    }
+    assert_eq!(doc["offered"], 200);
+    assert_eq!(doc["limits"].as_array().unwrap().len(), 2);
+    assert_eq!(doc["reason"], "withheld: buffered");
+}
+
+#[test]
+fn a_verdict_that_does_not_rest_on_the_interval_says_on_what() {
+    // One long wave: hardly two independent requests, yet most of them are far beyond the limit.
+    let mut run = with_ttft(120, |i| 50.0 + 10.0 * i as f64);
+    let p90 = one(&mut run, marginal(0.9, Metric::Ttft, Op::LessEq, 120.0));
+    if p90.met == Some(false) && p90.low.is_some_and(|low| low <= 120e6) {
+        assert_eq!(p90.reason.as_deref(), Some("112 of 120 are beyond the limit"));
+    } else {
+        panic!("the case is not what it should be: {p90:?}");
+    }
+    let answer = build(&run).verdict.answer;
+    assert!(answer.contains("(112 of 120 are beyond the limit) misses"), "{answer}");
+}
+
+#[test]
+fn what_would_decide_counts_dependent_requests() {
+    // 8 of 200 beyond, each alone: as many more as independent draws need.
+    let total = |reason: &str| -> u64 {
+        let text = reason.split("about ").nth(1).unwrap().split(' ').next().unwrap();
+        text.replace(',', "").parse().unwrap()
+    };
+    let mut run = with_ttft(200, |i| if i % 25 == 5 { 400.0 } else { 100.0 });
+    let apart = one(&mut run, marginal(0.95, Metric::Ttft, Op::LessEq, 200.0));
+    // The same 8 in one clump: they are worth fewer draws, so it takes more requests.
+    let mut run = with_ttft(200, |i| if (100..108).contains(&i) { 400.0 } else { 100.0 });
+    let clump = one(&mut run, marginal(0.95, Metric::Ttft, Op::LessEq, 200.0));
+    assert_eq!((apart.met, clump.met), (None, None));
+    assert!(total(clump.reason.as_ref().unwrap()) > 2 * total(apart.reason.as_ref().unwrap()));
 }

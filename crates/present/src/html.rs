@@ -215,10 +215,11 @@ fn notes(report: &RunReport) -> Markup {
     html! {
         section id="notes" {
             h2 { "What else to know" }
-            @if report.notes.is_empty() {
+            @let notes = crate::label::notes(report);
+            @if notes.is_empty() {
                 p.lead { "Nothing." }
             } @else {
-                ul.out { @for note in &report.notes { li { (note) } } }
+                ul.out { @for note in &notes { li { (note) } } }
             }
         }
     }

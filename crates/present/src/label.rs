@@ -1,7 +1,7 @@
 //! Short labels of tables and charts.
 
-use decide::Check;
 use decide::words::{NBSP, fixed, number, percent, time};
+use decide::{Check, MarginalReport, RunReport};
 use measure::{Figure, Interval, Undefined};
 use spec::Metric;
 
@@ -80,6 +80,22 @@ pub(crate) fn limit_value(metric: Metric, value: f64) -> String {
         m if decide::verdict::is_time(m) => time(value),
         _ => number(value),
     }
+}
+
+/// What a limit found: its value, the bound beyond which it lies, or a dash.
+pub(crate) fn limit_figure(metric: Metric, report: &MarginalReport) -> String {
+    match (report.value, report.low, report.high) {
+        (Some(value), ..) => limit_value(metric, value),
+        (None, Some(low), _) => format!(">{NBSP}{}", limit_value(metric, low)),
+        (None, None, Some(high)) => format!("<{NBSP}{}", limit_value(metric, high)),
+        (None, None, None) => "–".to_owned(),
+    }
+}
+
+/// What a reader should know, what the journal lost first.
+pub(crate) fn notes(report: &RunReport) -> Vec<String> {
+    let missing = report.missing.iter().map(|what| format!("Missing from the journal: {what}."));
+    missing.chain(report.notes.iter().cloned()).collect()
 }
 
 /// The interval of a limit's value; an open side as `…`.

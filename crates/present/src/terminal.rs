@@ -8,7 +8,7 @@ use decide::words::{NBSP, clock_time, count, number, percent, percent_number, ti
 use decide::{Check, CheckState, JointReport, RunReport, TrustVerdict};
 use measure::{Defined, Estimate, Undefined};
 
-use crate::label::{harmless, limit_interval, limit_value};
+use crate::label::{harmless, limit_figure, limit_interval, notes};
 use crate::stands;
 use crate::style::{Style, Tone};
 use text::wrap;
@@ -197,25 +197,13 @@ impl Screen<'_> {
         let width = report.slo.marginal.iter().map(|m| m.limit.chars().count()).max().unwrap_or(0);
         for (limit, marginal) in report.spec.slo.marginal.iter().zip(&report.slo.marginal) {
             let mut text = format!("{:<width$}  ", marginal.limit).replace(' ', "\u{a0}");
-            match marginal.value {
-                Some(value) => text.push_str(&limit_value(limit.metric, value)),
-                None => text.push('–'),
-            }
+            text.push_str(&limit_figure(limit.metric, marginal));
             if marginal.value.is_some()
                 && let Some(interval) = limit_interval(limit.metric, marginal.low, marginal.high)
             {
                 text.push_str(&format!(" ({})", interval.replace(' ', "\u{a0}")));
             }
-            text.push_str(match marginal.met {
-                Some(true) => ": met",
-                Some(false) => ": not met",
-                None if marginal.reason.is_some() => ":",
-                None => ": undecided",
-            });
-            if let Some(reason) = &marginal.reason {
-                let joint = if marginal.met.is_some() { ", " } else { " " };
-                text.push_str(&format!("{joint}{reason}"));
-            }
+            text.push_str(&format!(":{}", outcome(marginal.met, marginal.reason.as_deref())));
             let first = format!("{INDENT}{} ", self.style.met_column(marginal.met));
             self.hanging(&first, taken, &text);
         }
@@ -292,8 +280,7 @@ impl Screen<'_> {
         let passed = report.trust.in_state(CheckState::Pass);
         let of_checks =
             passed.filter_map(|c| c.note.as_ref().map(|note| format!("{}: {note}", c.id.label())));
-        let notes = report.notes.iter().cloned().chain(of_checks);
-        for note in notes.collect::<Vec<_>>() {
+        for note in notes(report).into_iter().chain(of_checks).collect::<Vec<_>>() {
             self.hanging(&format!("{INDENT}- "), 4, &note);
         }
     }
@@ -302,24 +289,32 @@ impl Screen<'_> {
 fn joint_words(joint: &JointReport) -> String {
     let limits = joint.limits.join(" and ");
     let target = percent(joint.target);
-    let Some(share) = joint.attainment.value else {
-        return format!("{limits}  –, target {target}: not judged");
+    let kept = match (joint.attainment.value, joint.attainment.low, joint.attainment.high) {
+        (Some(share), Some(low), Some(high)) => {
+            format!("{} ({}–{})", percent(share), percent_number(low), percent_number(high))
+        }
+        (Some(share), ..) => percent(share),
+        (None, _, Some(most)) => format!("at most {}", percent(most)),
+        (None, _, None) => "–".to_owned(),
     };
-    let interval = match (joint.attainment.low, joint.attainment.high) {
-        (Some(low), Some(high)) => format!(" ({}–{})", percent_number(low), percent_number(high)),
-        _ => String::new(),
-    };
-    let word = match joint.met {
-        Some(true) => "met",
-        Some(false) => "not met",
-        None if decide::slo::reached(&joint.attainment, joint.target).is_some() => "not judged",
-        None => "undecided",
-    };
-    format!("{limits}  {}{interval}, target {target}: {word}", percent(share))
+    format!("{limits}  {kept}, target {target}:{}", outcome(joint.met, joint.reason.as_deref()))
+}
+
+/// What became of a limit, and why: ` not met, overload: …`.
+fn outcome(met: Option<bool>, reason: Option<&str>) -> String {
+    match (met, reason) {
+        (Some(met), reason) => {
+            let why = reason.map_or_else(String::new, |reason| format!(", {reason}"));
+            format!(" {}{why}", if met { "met" } else { "not met" })
+        }
+        (None, Some(reason)) => format!(" {reason}"),
+        (None, None) => " undecided".to_owned(),
+    }
 }
 
 fn good_words(joint: &JointReport) -> String {
-    let mut text = format!("good {} of {} offered", count(joint.good), count(joint.offered));
+    let good = joint.good.map_or("–".to_owned(), count);
+    let mut text = format!("good {good} of {} offered", count(joint.offered));
     if let Some(goodput) = joint.goodput_per_s {
         text.push_str(&format!(", goodput {}{NBSP}req/s", number(goodput)));
     }

@@ -9,7 +9,7 @@ use spec::{Load, Nanos, View};
 use crate::facts::{Facts, median};
 use crate::limits;
 use crate::trust::{Cap, Capped, Check, CheckId};
-use crate::words::{NBSP, count, counted, fixed, number, percent, time};
+use crate::words::{NBSP, count, counted, fixed, number, percent, plain, time};
 
 /// The queue did not grow during the whole run.
 pub fn overload(facts: &Facts) -> Check {
@@ -26,13 +26,15 @@ pub fn overload(facts: &Facts) -> Check {
             CheckId::Overload,
             "all requests at once: there is no rate to hold",
             limit,
-            "Use a finite rate to see whether the server holds it.",
+            "Use a finite rate (--rate 10) to see whether the server holds it.",
         );
     }
     let (from, to) = growth_span(facts.run);
     let span = to.saturating_since(from);
     let e2e = usual_e2e(facts);
-    let longer = "Measure at least 30\u{a0}s, and six times the usual answer time.";
+    // A third of the run at most is left out as its start, so this gives a span that is long enough.
+    let seconds = (6.0 * e2e.as_secs_f64()).max(limits::OVERLOAD_SHORTEST.as_secs_f64() * 1.6).ceil();
+    let longer = format!("Measure for at least {}{NBSP}s (--duration).", plain(seconds));
     if span < limits::OVERLOAD_SHORTEST || span.0 < 4 * e2e.0 {
         let figure = format!("{} are too short to tell", time(span.0 as f64));
         return Check::unknown(CheckId::Overload, figure, limit, longer);
@@ -49,12 +51,14 @@ pub fn overload(facts: &Facts) -> Check {
             CheckId::Overload,
             format!("{figure}: too near to tell"),
             limit,
-            "Measure longer: growth this small shows only in time.",
+            "Measure longer (--duration): growth this small shows only in time.",
         );
     }
     Check::judged(CheckId::Overload, fails, figure, limit).if_failed(
-        "The queue grew during the whole run: this rate is above what the server holds.",
-        [Cap::Withhold(Capped::Latencies), Cap::Flag(Capped::Throughput), Cap::Withhold(Capped::Slo)],
+        "The queue grew during the whole run: this rate is above what the server holds. Lower --rate until it no longer grows.",
+        // Latencies and what limits read of them depend on how long one looks; counts, failures among
+        // them, do not. What remains of a missed limit: `slo::withhold`.
+        [Cap::Withhold(Capped::Latencies), Cap::Flag(Capped::Throughput)],
     )
 }
 
@@ -86,7 +90,7 @@ pub fn steady(facts: &Facts) -> Check {
                 CheckId::Steady,
                 why,
                 limit,
-                "Stream tokens for at least ten seconds of measurement.",
+                "Stream tokens for at least ten seconds of measurement (--duration 10s).",
             );
         }
     };
@@ -113,7 +117,7 @@ pub fn steady(facts: &Facts) -> Check {
     };
     Check::judged(CheckId::Steady, true, figure, limit).with_note(note).if_failed(
         format!(
-            "Speed changed by {} at {at}: lengthen the warm-up or find the cause, then measure again.",
+            "Speed changed by {} at {at}: lengthen the warm-up (--warmup) or find the cause, then measure again.",
             percent(size.abs())
         ),
         [Cap::Flag(Capped::Latencies)],
@@ -122,7 +126,7 @@ pub fn steady(facts: &Facts) -> Check {
 
 /// All streams paused together: worth knowing, never a failure, since it is the server's own doing.
 pub fn stalls(facts: &Facts) -> Check {
-    let limit = "never fails";
+    let limit = "none: the server may pause";
     let Some(found) = find_stalls(&facts.run.requests, facts.from, facts.to) else {
         return Check::unknown(
             CheckId::Stalls,

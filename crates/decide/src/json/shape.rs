@@ -171,7 +171,7 @@ pub struct Steady {
 }
 
 /// A value with its 95 % interval; an open side is `null`. A value that is only known to exceed a
-/// bound is `null` with the bound in `low`.
+/// bound is `null` with the bound in `low`, one that is only known to stay below with it in `high`.
 #[derive(Debug, Clone, Copy, Serialize, JsonSchema)]
 pub struct Bounded {
     /// The value.
@@ -320,22 +320,25 @@ pub struct SloDoc {
 pub struct JointDoc {
     /// As written.
     pub limits: Vec<String>,
-    /// Good requests.
-    pub good: u64,
+    /// Good requests; `null` when withheld.
+    pub good: Option<u64>,
     /// Offered requests.
     pub offered: u64,
-    /// good / offered; all `null` when withheld.
+    /// good / offered; all `null` when withheld. A share that is only known to lie below a bound has
+    /// the bound in `high`.
     pub attainment: Bounded,
-    /// good / duration.
+    /// good / duration; `null` when withheld.
     pub goodput_per_s: Option<Num>,
-    /// Between which the joint share lies, given the margins alone.
-    pub bounds: [Num; 2],
+    /// Between which the joint share lies, given the margins alone; `null` when withheld.
+    pub bounds: Option<[Num; 2]>,
     /// The share demanded.
     pub target: Num,
     /// `null`: undecided.
     pub met: Option<bool>,
-    /// Share of requests within each limit alone.
-    pub alone: Vec<Alone>,
+    /// Share of requests within each limit alone; `null` when withheld.
+    pub alone: Option<Vec<Alone>>,
+    /// Why it is undecided, or what a check took away.
+    pub reason: Option<String>,
 }
 
 /// A margin.
@@ -352,7 +355,8 @@ pub struct Alone {
 pub struct MarginalDoc {
     /// As written.
     pub limit: String,
-    /// The value of a time; `null` for other units and where there is no value.
+    /// The value of a time; `null` for other units and where there is no value. A value that is only
+    /// known to lie beyond a bound is `null` with the bound in `low` or `high`.
     pub value_ns: Option<Num>,
     /// The value in `unit`.
     pub value: Option<Num>,
@@ -364,7 +368,7 @@ pub struct MarginalDoc {
     pub unit: String,
     /// `null`: undecided.
     pub met: Option<bool>,
-    /// Why undecided, or why there is no value.
+    /// Why undecided, why there is no value, or on what it was decided.
     pub reason: Option<String>,
 }
 

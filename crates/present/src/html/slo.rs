@@ -6,7 +6,7 @@ use maud::{Markup, html};
 use spec::MarginalLimit;
 
 use super::share;
-use crate::label::{limit_interval, limit_value};
+use crate::label::{limit_figure, limit_interval};
 
 pub(super) fn section(report: &RunReport) -> Markup {
     let slo = &report.slo;
@@ -46,14 +46,21 @@ fn joint_part(joint: &JointReport) -> Markup {
     html! {
         div {
             h3 { "Joint: " (joint.limits.join(" and ")) ", for " (percent(joint.target)) " of offered" }
-            @if joint.attainment.value.is_none() {
-                p.note { b { "Not judged." } " A failed check takes away what these limits read, or nothing was offered." }
+            @if let (None, Some(most)) = (joint.attainment.value, joint.attainment.high) {
+                div.big { small { "at most " } (percent(most)) }
+                dl.kv style="margin-top:12px" {
+                    dt { "Verdict" }
+                    dd { (badge(joint.met)) @if let Some(reason) = &joint.reason { small.why { (reason) } } }
+                }
+            } @else if joint.attainment.value.is_none() {
+                p.note { b { "Not judged." } @if let Some(reason) = &joint.reason { " " (reason) } }
             } @else {
                 div.big { (share(joint.attainment.value)) " " small { (interval) } }
                 (attainment(joint))
                 dl.kv style="margin-top:12px" {
-                    dt { "Verdict" } dd { (badge(joint.met)) }
-                    dt { "Good" } dd { (count(joint.good)) " of " (count(joint.offered)) " offered" }
+                    dt { "Verdict" }
+                    dd { (badge(joint.met)) @if let Some(reason) = &joint.reason { small.why { (reason) } } }
+                    dt { "Good" } dd { (joint.good.map_or("–".to_owned(), count)) " of " (count(joint.offered)) " offered" }
                     dt { "Goodput" } dd { (joint.goodput_per_s.map_or("–".to_owned(), number)) " requests/s" }
                     @if joint.alone.len() > 1 {
                         dt { "Each alone" }
@@ -62,9 +69,9 @@ fn joint_part(joint: &JointReport) -> Markup {
                                 @if i > 0 { ", " } (limit) " " (percent(*alone))
                             }
                         }
-                        dt { "Bounds" }
-                        dd {
-                            "the margins alone allow " (percent_number(joint.bounds.0)) "–" (percent(joint.bounds.1))
+                        @if let Some((low, high)) = joint.bounds {
+                            dt { "Bounds" }
+                            dd { "the margins alone allow " (percent_number(low)) "–" (percent(high)) }
                         }
                     }
                 }
@@ -120,8 +127,8 @@ fn marginal_part(limits: &[MarginalLimit], reports: &[MarginalReport]) -> Markup
                             tr {
                                 td { code { (report.limit) } }
                                 td {
-                                    (report.value.map_or("–".to_owned(), |v| limit_value(limit.metric, v)))
-                                    @if let Some(text) = limit_interval(limit.metric, report.low, report.high) { small { (text) } }
+                                    (limit_figure(limit.metric, report))
+                                    @if let Some(text) = limit_interval(limit.metric, report.low, report.high).filter(|_| report.value.is_some()) { small { (text) } }
                                 }
                                 td.ax { (ratio(limit, report)) }
                                 td.l {
@@ -151,7 +158,7 @@ fn ratio(limit: &MarginalLimit, report: &MarginalReport) -> Markup {
     if limit.value <= 0.0 {
         return html! {};
     }
-    let value = report.value.map_or("not known".to_owned(), |v| limit_value(limit.metric, v));
+    let value = limit_figure(limit.metric, report);
     let sentence = format!("{}: {value}", report.limit);
     let (low, high) = (report.low.map_or(0.0, place), report.high.map_or(100.0, place));
     html! {
