@@ -61,7 +61,7 @@ pub fn censored(facts: &Facts) -> Check {
         ),
     };
     Check::judged(CheckId::Censored, share > limits::CENSORED, figure, limit).if_failed(
-        "Requests were cut before their end: let the drain last at least three times p99, or raise the time limits.",
+        "Requests were cut before their end: let the drain (--drain) last at least three times p99, or raise the time limits (--first-token-timeout, --idle-timeout, --total-timeout).",
         [Cap::Flag(Capped::Completed)],
     )
 }
@@ -74,7 +74,7 @@ pub fn token_count(facts: &Facts) -> Check {
             CheckId::TokenCount,
             "only one source of the output's length",
             limit,
-            "A tokenizer on this side beside the server's usage would let the two be compared.",
+            "A tokenizer on this side (--tokenizer) beside the server's usage would let the two be compared.",
         );
     };
     let source = facts.measures.tokens.output_source.iter().max_by_key(|(_, n)| **n).map(|(s, _)| *s);
@@ -147,7 +147,7 @@ pub fn buffered(facts: &Facts) -> Check {
         limit,
     )
     .if_failed(
-        "The stream came in one piece: a proxy buffers it.",
+        "The stream came in one piece: a proxy buffers it, or the server does. Measure past the proxy, or read E2E only.",
         first_token.map(|m| Cap::Withhold(Capped::Metric(m))),
     )
 }
@@ -175,11 +175,11 @@ pub fn cumulative(facts: &Facts) -> Check {
     Check::judged(
         CheckId::Cumulative,
         repeating >= limits::CUMULATIVE_STREAMS,
-        format!("{} of {} repeat their text", count(repeating), counted(streams.len() as u64, "stream")),
+        format!("{} of {} repeating the text", count(repeating), counted(streams.len() as u64, "stream")),
         limit,
     )
     .if_failed(
-        "Chunks repeat the whole text.",
+        "Chunks repeat the whole text: gaps between tokens are not those of single tokens. Ask the server for deltas.",
         [Metric::Itl, Metric::DecodeTpot].map(|m| Cap::Flag(Capped::Metric(m))),
     )
 }
@@ -210,11 +210,11 @@ pub fn echo(facts: &Facts) -> Check {
     Check::judged(
         CheckId::Echo,
         share >= limits::ECHO && echoes > 0,
-        format!("{} of {} begin with the prompt", count(echoes), counted(compared.len() as u64, "answer")),
+        format!("{} of {} starting with the prompt", count(echoes), counted(compared.len() as u64, "answer")),
         limit,
     )
     .if_failed(
-        "The answer contains the prompt.",
+        "The answer contains the prompt: switch that off, for example --extra-body '{\"echo\": false}'.",
         [
             Capped::Metric(Metric::Tpot),
             Capped::Metric(Metric::DecodeTpot),

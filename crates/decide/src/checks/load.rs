@@ -10,6 +10,10 @@ use crate::limits;
 use crate::trust::{Cap, Capped, Check, CheckId};
 use crate::words::{NBSP, count, counted, number, percent, plain, time};
 
+/// What lets more users be active.
+const MORE_ACTIVE: &str =
+    "use more lanes (--lanes), allow more open files (ulimit -n), or measure with fewer users (-c)";
+
 /// A cap held it for longer than a send may be late.
 fn held_by_cap(facts: &Facts, request: &Request) -> bool {
     request.admitted.is_some_and(|at| at.saturating_since(request.intended) > facts.late_limit)
@@ -19,12 +23,10 @@ fn held_by_cap(facts: &Facts, request: &Request) -> bool {
 pub fn arrivals(facts: &Facts) -> Check {
     let limit = format!("{} sent in time", percent(limits::SENT));
     let has_cap = matches!(&facts.run.header.spec.load, Load::Open(open) if open.cap.is_some());
-    // What a cap that the user set held back is the business of `in_flight`.
-    let due: Vec<&&Request> = facts
-        .measured
-        .iter()
-        .filter(|r| !(has_cap && (held_by_cap(facts, r) || r.write_begin.is_none())))
-        .collect();
+    // Waiting at the user's own cap is by plan and the business of `in_flight`: a request is due when
+    // the cap lets it go, and one that still waited at the end (it had left the pacer) was never due.
+    let at_cap = |r: &Request| has_cap && r.write_begin.is_none() && r.dispatched.is_some();
+    let due: Vec<&&Request> = facts.measured.iter().filter(|r| !at_cap(r)).collect();
     if due.is_empty() {
         return Check::unknown(
             CheckId::Arrivals,
@@ -36,6 +38,7 @@ pub fn arrivals(facts: &Facts) -> Check {
     // A burst has no timetable: whatever was sent at all was sent as planned.
     let burst = facts.is_burst();
     let sent_by = |r: &Request, at: Nanos| {
+        let at = at.max(r.admitted.unwrap_or(Nanos::ZERO));
         r.write_begin.is_some_and(|w| burst || lag_end(r, w) <= at + facts.late_limit)
     };
     let sent = due.iter().filter(|r| sent_by(r, facts.to)).count();
@@ -53,15 +56,22 @@ pub fn arrivals(facts: &Facts) -> Check {
     } else if let Some((at, share)) = behind.filter(|(_, share)| *share < limits::SENT) {
         figure.push_str(&format!("; only {} in the 5{NBSP}s before {}", percent(share), time(at.0 as f64)));
     }
+    if due.iter().any(|r| held_by_cap(facts, r)) {
+        figure.push_str(", counted from when the cap let them go");
+    }
     let seconds = facts.span().as_secs_f64();
     let ceiling = if seconds > 0.0 {
         format!("the client's ceiling is {} req/s", number(sent as f64 / seconds))
     } else {
         "the run ended before all was sent".to_owned()
     };
+    let less = if facts.has_timetable() { " or a lower rate (--rate)" } else { " or a less busy machine" };
     Check::judged(CheckId::Arrivals, fails, figure, limit)
         .grave(share < limits::INVALID_SENT)
-        .if_failed(format!("The plan was not sent: {ceiling}."), [Cap::Withhold(Capped::Slo)])
+        .if_failed(
+            format!("The plan was not sent: {ceiling}. Use more lanes (--lanes){less}."),
+            [Cap::Withhold(Capped::Slo)],
+        )
 }
 
 /// When it was on the wire, handshakes taken out.
@@ -109,7 +119,7 @@ pub fn in_flight(facts: &Facts) -> Check {
                 CheckId::InFlight,
                 false,
                 format!("no cap; peak {}", count(facts.measures.throughput.in_flight_peak)),
-                "no limit without a cap",
+                "none without a cap",
             ),
         },
     }
@@ -153,7 +163,7 @@ fn users(facts: &Facts, users: u64, think: Nanos) -> Check {
         let (check, share) = active(peak as f64, expected as f64, limit);
         return check
             .if_failed(
-                "Not every user was really active: raise the connection limit.",
+                format!("Not every user was really active: {MORE_ACTIVE}."),
                 [Cap::Withhold(Capped::Slo)],
             )
             .grave(share < limits::INVALID_IN_FLIGHT);
@@ -178,7 +188,11 @@ fn users(facts: &Facts, users: u64, think: Nanos) -> Check {
     if check.failed() {
         let active = (mean / expected * users as f64).round() as u64;
         check = check.if_failed(
-            format!("Only {} of {} users were really active: raise the connection limit.", active, users),
+            format!(
+                "Only {} of {} were really active: {MORE_ACTIVE}.",
+                count(active),
+                counted(users, "user")
+            ),
             [Cap::Withhold(Capped::Slo)],
         );
     }
@@ -219,7 +233,7 @@ fn capped(facts: &Facts, cap: u64) -> Check {
     )
     .if_failed(
         format!(
-            "Requests waited at the cap of {}: raise it, or read the rate as what the cap let through.",
+            "Requests waited at the cap of {}: raise it (--cap), or read the completed rate as what it lets through.",
             count(cap)
         ),
         [],

@@ -243,7 +243,7 @@ pub fn lane_busy(facts: &Facts) -> Check {
         limit,
     )
     .if_failed(
-        "A sending thread was near its limit: use more lanes, a faster machine, or less load.",
+        "A sending thread was near its limit: use more lanes (--lanes), a faster machine, or less load.",
         gap_caps(facts),
     )
 }
@@ -275,7 +275,7 @@ pub fn lane_stall(facts: &Facts, bound_caps: &[Cap]) -> Check {
     )
     .if_failed(
         format!(
-            "A sending thread stood still for {}; pin it or stop what else runs here.",
+            "A sending thread stood still for {}: stop what else runs here, or give the client cores of its own (taskset).",
             time(worst.0 as f64)
         ),
         bound_caps.iter().copied(),

@@ -8,7 +8,11 @@ use spec::{CacheProtocol, Dialect, Metric, Source};
 use crate::facts::{Facts, median};
 use crate::limits;
 use crate::trust::{Cap, Capped, Check, CheckId};
-use crate::words::{counted, number, percent};
+use crate::words::{count, counted, number, percent};
+
+/// What to do about prompts that a cache answers for.
+const CACHED: &str =
+    "Prompts were already in the server's cache: use a new seed (--seed) or empty the cache.";
 
 /// Output lengths delivered against asked.
 pub fn out_length(facts: &Facts) -> Check {
@@ -23,17 +27,22 @@ pub fn out_length(facts: &Facts) -> Check {
             CheckId::OutLength,
             natural,
             limit,
-            "Runs compare only at equal output lengths: force them where the server allows it.",
+            "Runs compare only at equal output lengths: force them (--force) where the server allows it.",
         );
     }
     let share = tokens.forced_missed as f64 / tokens.forced as f64;
     let figure = if tokens.forced_missed == 0 {
         format!("all {} as long as asked", counted(tokens.forced, "answer"))
     } else {
-        format!("{} of {} not as long as asked ({})", tokens.forced_missed, tokens.forced, percent(share))
+        format!(
+            "{} of {} not as long as asked ({})",
+            count(tokens.forced_missed),
+            counted(tokens.forced, "answer"),
+            percent(share)
+        )
     };
     Check::judged(CheckId::OutLength, share > limits::OUT_LENGTH, figure, limit).if_failed(
-        "Answers ended early: force the length with min_tokens or use another field.",
+        "Answers ended early: force the length (--force min_tokens) or use another field (--max-field).",
         [Capped::Metric(Metric::Tpot), Capped::Metric(Metric::E2e), Capped::Throughput].map(Cap::Flag),
     )
 }
@@ -64,7 +73,7 @@ pub fn in_length(facts: &Facts) -> Check {
             CheckId::InLength,
             "only one count of the input",
             limit,
-            "Compare with a server that reports usage, and with a tokenizer on this side.",
+            "Compare with a server that reports usage, and with a tokenizer on this side (--tokenizer).",
         );
     };
     let mut ratios: Vec<f64> = all.iter().map(|(d, planned)| *d as f64 / *planned as f64).collect();
@@ -100,7 +109,7 @@ pub fn in_length(facts: &Facts) -> Check {
     .with_note(note)
     .if_failed(
         format!(
-            "The server counted {} {sign} input tokens: another tokenizer or a template is in play.",
+            "The server counted {} {sign} input tokens: another tokenizer or a template is in play. Name the model's own (--tokenizer).",
             percent(ratio.abs())
         ),
         [],
@@ -133,7 +142,7 @@ pub fn unique(facts: &Facts) -> Check {
     };
     let share = distinct as f64 / expected.max(1) as f64;
     let repeated = 1.0 - share;
-    let figure = format!("{distinct} of {expected} distinct");
+    let figure = format!("{} of {} distinct", count(distinct), counted(expected, "prompt"));
     if spec.workload.source != Source::Synthetic && share < limits::UNIQUE {
         return Check::unknown(
             CheckId::Unique,
@@ -143,7 +152,7 @@ pub fn unique(facts: &Facts) -> Check {
         );
     }
     Check::judged(CheckId::Unique, share < limits::UNIQUE, figure, limit).if_failed(
-        "Prompts were already in the server's cache: use a new seed or empty the cache.",
+        CACHED,
         cache_caps(repeated),
     )
 }
@@ -178,7 +187,7 @@ pub fn cache(facts: &Facts) -> Check {
     let figure =
         format!("{} of input tokens cached, {} beyond the plan", percent(of_input(cached)), percent(share));
     Check::judged(CheckId::Cache, share > limits::CACHE, figure, limit).if_failed(
-        "Prompts were already in the server's cache: use a new seed or empty the cache.",
+        CACHED,
         cache_caps(share),
     )
 }

@@ -6,6 +6,7 @@ use spec::{Metric, Statistic};
 
 use crate::facts::Facts;
 use crate::limits;
+use crate::slo::metric_words;
 use crate::trust::{Cap, Capped, Check, CheckId};
 use crate::words::{NBSP, count, counted, number, plain, time};
 
@@ -34,7 +35,7 @@ pub fn samples(facts: &Facts) -> Check {
             CheckId::Samples,
             counted(n, "request"),
             limit,
-            format!("Measure at least {} requests.", limits::SAMPLES_MIN),
+            format!("Measure at least {0} requests (-n {0}).", limits::SAMPLES_MIN),
         );
     }
     let carried = |p: f64| n >= needed(p);
@@ -51,14 +52,15 @@ pub fn samples(facts: &Facts) -> Check {
     if let Some((metric, p)) = short {
         let more = needed(*p) - n;
         let advice = format!(
-            "{} needs {} more independent requests: run about {} longer.",
+            "{} needs {} more independent requests: run about {} longer (-n {} or more).",
             percentile_name(*p),
             count(more),
-            duration(more as f64 * facts.span().0 as f64 / n as f64)
+            duration(more as f64 * facts.span().0 as f64 / n as f64),
+            needed(*p)
         );
         let mut check = Check::unknown(
             CheckId::Samples,
-            format!("{} of {} for {}({})", count(n), count(needed(*p)), percentile_name(*p), metric.name()),
+            format!("{} of {} for {} {}", count(n), count(needed(*p)), percentile_name(*p), metric_words(*metric)),
             limit,
             advice,
         );

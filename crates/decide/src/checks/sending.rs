@@ -1,10 +1,11 @@
 //! Did requests leave on time: `send_lag`.
 
-use spec::Nanos;
+use spec::{Load, Nanos};
 
 use crate::bound::ErrorBound;
 use crate::facts::{Facts, quantile};
 use crate::limits;
+use crate::slo::metric_words;
 use crate::trust::{Cap, Capped, Check, CheckId};
 use crate::words::{count, counted, percent, time};
 use measure::percentile_name;
@@ -38,11 +39,18 @@ pub fn send_lag(facts: &Facts, bounds: &[ErrorBound]) -> Check {
             "; adds at most {} to {} {}",
             time(bound.bound),
             percentile_name(bound.share),
-            bound.metric.name()
+            metric_words(bound.metric)
         ));
     }
     Check::judged(CheckId::SendLag, by_time || worst.is_some(), figure, limit).if_failed(
-        "Requests left late: use more lanes, a less busy machine, or a lower rate.",
+        match facts.run.header.spec.load {
+            Load::Open(_) => {
+                "Requests left late: use more lanes (--lanes), a less busy machine, or a lower rate (--rate)."
+            }
+            Load::Closed(_) => {
+                "Requests left late: use more lanes (--lanes), a less busy machine, or fewer users (-c)."
+            }
+        },
         bound_caps(bounds),
     )
 }
