@@ -27,6 +27,12 @@ pub fn file(path: &Path) -> Result<Draft> {
             .context("standard input cannot be read")
             .map_err(Failure::request)?;
         bytes
+    } else if path.join("run.json").is_file() {
+        return Err(Failure::request(anyhow::anyhow!(
+            "{name} is a run folder, not a spec file\nhint: the spec of that run is in {}",
+            path.join("run.json").display()
+        ))
+        .into());
     } else {
         std::fs::read(path)
             .with_context(|| format!("cannot read the spec file {name}"))
@@ -74,6 +80,7 @@ fn flags(args: &RunArgs) -> Result<Draft, Vec<SpecError>> {
         ("--total-timeout", "timeouts.total", &args.timeouts.total_timeout),
         ("--lanes", "client.lanes", &args.client.lanes),
         ("--connections", "client.connections", &args.client.connections),
+        ("--retries", "client.retries", &args.client.retries),
     ] {
         setter.text(flag, key, value.as_deref());
     }
@@ -226,5 +233,18 @@ impl Setter {
 
     fn done(self) -> Result<Draft, Vec<SpecError>> {
         if self.errors.is_empty() { Ok(self.draft) } else { Err(self.errors) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_folder_in_place_of_a_spec_file_names_the_spec_in_it() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("run.json"), "{}").unwrap();
+        let error = file(folder.path()).unwrap_err().to_string();
+        assert!(error.contains("hint: ") && error.ends_with("run.json"), "{error}");
     }
 }

@@ -85,9 +85,25 @@ pub fn report(args: &ReportArgs, printer: &Printer) -> Result<u8> {
     Ok(0)
 }
 
-fn recorded(folder: &Path) -> Result<Run> {
-    let folder = RunFolder::open(folder).map_err(Failure::request)?;
+fn recorded(path: &Path) -> Result<Run> {
+    let folder = RunFolder::open(path).map_err(Failure::request)?;
+    if !folder.journal().exists()
+        && let Some(newest) = newest_run(path)
+    {
+        return Err(Failure::request(anyhow::anyhow!(
+            "{} holds run folders and is none itself\nhint: the newest is {}",
+            path.display(),
+            newest.display()
+        ))
+        .into());
+    }
     record::read(&folder.journal()).map_err(|e| Failure::request(e).into())
+}
+
+/// The newest run folder in a folder of them: their names begin with the time.
+fn newest_run(runs: &Path) -> Option<std::path::PathBuf> {
+    let entries = std::fs::read_dir(runs).ok()?.filter_map(|entry| Some(entry.ok()?.path()));
+    entries.filter(|path| RunFolder::open(path).is_ok_and(|folder| folder.journal().exists())).max()
 }
 
 fn page(run: &Run, report: &RunReport, folder: &Path) -> String {
@@ -107,7 +123,14 @@ pub fn sim(command: &SimCommand, printer: &Printer) -> Result<u8> {
 }
 
 fn serve(args: &SimServeArgs, printer: &Printer) -> Result<u8> {
-    let target = match args.engine.parse::<spec::Target>().map_err(Failure::request)? {
+    let parsed = args.engine.parse::<spec::Target>().map_err(|error| {
+        let hint = match args.engine.contains("://") {
+            true => String::new(),
+            false => format!("\nhint: did you mean sim://{}?", args.engine),
+        };
+        Failure::request(anyhow::anyhow!("{error}{hint}"))
+    });
+    let target = match parsed? {
         spec::Target::Sim(target) => target,
         spec::Target::Http(url) => {
             return Err(Failure::request(anyhow::anyhow!(
@@ -195,4 +218,46 @@ pub fn man(printer: &Printer) -> Result<u8> {
     clap_mangen::Man::new(Cli::command()).render(&mut text)?;
     printer.data(&String::from_utf8_lossy(&text))?;
     Ok(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_of_runs_names_its_newest() {
+        let runs = tempfile::tempdir().unwrap();
+        assert_eq!(newest_run(runs.path()), None);
+        for name in ["2026-11-30T10-00-00Z-a", "2026-11-29T10-00-00Z-b", "2026-12-01T10-00-00Z-not-a-run"] {
+            std::fs::create_dir(runs.path().join(name)).unwrap();
+            if !name.ends_with("run") {
+                std::fs::write(runs.path().join(name).join("journal.jsonl.zst"), "").unwrap();
+            }
+        }
+        let error = recorded(runs.path()).unwrap_err().to_string();
+        assert!(
+            error.contains("hint: the newest is ") && error.ends_with("2026-11-30T10-00-00Z-a"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn an_address_that_is_no_url_is_a_wrong_request_with_a_hint() {
+        let args = SimServeArgs {
+            engine: "llama-3.1-8b@h100".to_owned(),
+            port: 0,
+            host: "127.0.0.1".to_owned(),
+            truth: None,
+            until_stdin_closes: true,
+        };
+        let screen = crate::cli::Screen {
+            color: crate::cli::Color::Never,
+            ascii: false,
+            progress: Progress::Off,
+            quiet: true,
+        };
+        let error = serve(&args, &Printer::new(&screen)).unwrap_err();
+        assert!(error.to_string().contains("did you mean sim://llama-3.1-8b@h100?"), "{error}");
+        assert_eq!(Failure::code_of(&error), 2);
+    }
 }

@@ -12,7 +12,7 @@ use corpus::{Corpus, Tokenizer};
 use plan::{Lists, Plan};
 use record::{Environment, Run, RunFolder, Scrubber};
 use spec::{KeySource, Lengths, Load, Nanos, Spec, Target};
-use wire::{Drive, Live, Secret, Session, SessionError};
+use wire::{Drive, EndpointError, Live, Secret, Session, SessionError};
 
 use crate::cli::Progress;
 use crate::embedded::Embedded;
@@ -120,6 +120,7 @@ fn session_failure(error: SessionError) -> Failure {
         SessionError::Header { .. }
         | SessionError::WhichModel { .. }
         | SessionError::Tls(_)
+        | SessionError::Endpoint(EndpointError::Malformed { .. })
         | SessionError::Stopped => Failure::request(error),
         error => Failure::target(error),
     }
