@@ -79,6 +79,35 @@ fn the_summary_lists_every_page() {
     }
 }
 
+/// Each crate has a row in the book, which names every other one that it uses.
+#[test]
+fn the_architecture_names_every_crate_and_its_edges() {
+    let page = pages().into_iter().find(|page| page.name == "docs/architecture.md").expect("the page");
+    let rows: BTreeMap<&str, (&str, Vec<&str>)> = page
+        .prose()
+        .into_iter()
+        .filter_map(|(_, line)| {
+            let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
+            let [name, _, uses] = cells.as_slice() else { return None };
+            Some((*spans(name).0.first()?, (*uses, spans(uses.split(';').next()?).0)))
+        })
+        .collect();
+    for entry in std::fs::read_dir(root().join("crates")).expect("crates/") {
+        let path = entry.expect("an entry").path();
+        let name = path.file_name().expect("a name").to_string_lossy().into_owned();
+        let (cell, stated) = rows.get(name.as_str()).unwrap_or_else(|| panic!("`{name}` has no row"));
+        let manifest = std::fs::read_to_string(path.join("Cargo.toml")).expect("a manifest");
+        let dependencies = manifest.split("\n[").find(|section| section.starts_with("dependencies]"));
+        let used = dependencies.unwrap_or_default().lines().filter_map(|line| line.split_once('.'));
+        for (used, _) in used.filter(|(used, _)| root().join("crates").join(used).is_dir()) {
+            assert!(
+                *cell == "all" || stated.contains(&used),
+                "`{name}` uses `{used}`; the page says: {cell}"
+            );
+        }
+    }
+}
+
 fn help(verb: &[&str]) -> String {
     let out = output(inferometer(verb.iter().copied()).arg("--help"));
     assert!(out.status.success(), "{verb:?}");
