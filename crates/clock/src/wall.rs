@@ -11,7 +11,7 @@ use spec::Nanos;
 use crate::{Clock, ClockSource};
 
 /// A change of the offset beyond this (and beyond what slewing and the pairs' widths explain) is a
-/// step (trust-checks, `clock`).
+/// step (docs/report.md, `clock`).
 pub const STEP_LIMIT: Nanos = Nanos::from_millis(1);
 /// The most that the offset can drift without a step.
 const DRIFT_PPM: u64 = 500;

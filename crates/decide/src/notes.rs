@@ -6,7 +6,7 @@ use measure::{Measures, TokenSource};
 use record::{Oddity, Run, Stopped};
 use spec::{Connections, Phase, TokenizerChoice, View};
 
-use crate::words::{NBSP, cache, count, counted, number, percent, time};
+use crate::words::{cache, count, counted, number, percent, time};
 
 /// All notes of a run, the gravest first.
 pub fn notes(run: &Run, measures: &Measures) -> Vec<String> {
@@ -148,7 +148,13 @@ fn setting(run: &Run, measures: &Measures, out: &mut Vec<String>) {
     } else {
         out.push("There was no warm-up: the first requests may have met a cold server.".to_owned());
     }
-    out.push(format!("Cache protocol: {}.", cache(&run.header.spec.workload.cache)));
+    // The corpus knows what it made; a record from before it said so has the protocol alone.
+    let workload = &run.header.environment.workload;
+    out.push(if workload.is_empty() {
+        format!("Cache protocol: {}.", cache(&run.header.spec.workload.cache))
+    } else {
+        format!("Prompts: {workload}")
+    });
     let sent: Vec<_> =
         run.requests.iter().filter(|r| r.phase == Phase::Measure).filter_map(|r| r.connection).collect();
     let waited: Vec<u64> =
@@ -164,9 +170,9 @@ fn setting(run: &Run, measures: &Measures, out: &mut Vec<String>) {
             Connections::Keepalive | Connections::Prewarmed(_) => "idle connections are used again",
         };
         out.push(format!(
-            "{} of {}{NBSP}requests waited for a new connection, {} in the mean, {part}; {policy}.",
+            "{} of {} waited for a new connection, {} in the mean, {part}; {policy}.",
             count(waited.len() as u64),
-            count(sent.len() as u64),
+            counted(sent.len() as u64, "request"),
             time(mean)
         ));
     }

@@ -131,7 +131,7 @@ pub struct RunArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Load")]
 pub struct LoadArgs {
-    /// Closed loop: this many users, each waits for its answer.
+    /// Closed loop: this many users, each waits for its answer (default without a rate: 1).
     #[arg(long, short, value_name = "N")]
     pub concurrency: Option<String>,
     /// Closed loop: pause of a user between an answer and the next request.
@@ -140,7 +140,7 @@ pub struct LoadArgs {
     /// Open loop: arrivals per second on a timetable, whatever returns (`6`, `0.42`, `30/min`, `inf`).
     #[arg(long, short, value_name = "RATE")]
     pub rate: Option<String>,
-    /// Gamma shape of the gaps: 1 Poisson, below 1 bursty, `inf` constant.
+    /// Gamma shape of the gaps: 1 Poisson, below 1 bursty, `inf` constant [default: 1].
     #[arg(long, value_name = "SHAPE")]
     pub burstiness: Option<String>,
     /// Open loop with at most this many in flight; the wait at the cap is measured and named.
@@ -155,16 +155,17 @@ pub struct LoadArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Phases")]
 pub struct PhaseArgs {
-    /// Measure for this long.
+    /// Measure for this long [default: 30s].
     #[arg(long, short, value_name = "TIME")]
     pub duration: Option<String>,
     /// Measure this many requests.
     #[arg(long, short = 'n', value_name = "N")]
     pub requests: Option<String>,
-    /// Warm-up at the target load, not counted: a time, `N requests`, or `none`.
+    /// Warm-up at the target load, not counted: a time, `N requests`, or `none` [default: two requests a user; open loop a tenth of
+    /// the measurement, at most 10s].
     #[arg(long, value_name = "RULE")]
     pub warmup: Option<String>,
-    /// Grace for open requests after the last send; then they are cut and counted as such.
+    /// Grace for open requests after the last send; then they are cut and counted as such [default: 30s].
     #[arg(long, value_name = "TIME")]
     pub drain: Option<String>,
 }
@@ -173,23 +174,23 @@ pub struct PhaseArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Workload")]
 pub struct WorkloadArgs {
-    /// Input tokens: `512`, `100..500`, `normal(512,64)`, `lognormal(512,300)`, `file:PATH`, `data`.
+    /// Input tokens: `512`, `100..500`, `normal(512,64)`, `lognormal(512,300)`, `file:PATH`, `data` [default: 512].
     #[arg(long, value_name = "LENGTH")]
     pub isl: Option<String>,
-    /// Output tokens asked for, in the same forms; `data`: as the data set has it.
+    /// Output tokens asked for, in the same forms; `data`: as the data set has it [default: 128].
     #[arg(long, value_name = "LENGTH")]
     pub osl: Option<String>,
     /// Prompts from a file: `jsonl:PATH` or `sharegpt:PATH`.
     #[arg(long, value_name = "KIND:PATH")]
     pub data: Option<String>,
-    /// What prompts share: `unique`, `shared-prefix:TOKENS/GROUPS`, `repeat:N`.
+    /// What prompts share: `unique`, `shared-prefix:TOKENS/GROUPS`, `repeat:N` [default: unique].
     #[arg(long, value_name = "PROTOCOL")]
     pub cache: Option<String>,
     /// Who counts tokens here: `auto`, `none`, an embedded vocabulary (`llama3`, `qwen2`, `o200k`, …), or the path
     /// of a `tokenizer.json`.
     #[arg(long, value_name = "WHICH")]
     pub tokenizer: Option<String>,
-    /// Seed of the timetable, the lengths and the prompts.
+    /// Seed of the timetable, the lengths and the prompts [default: 42].
     #[arg(long, value_name = "N")]
     pub seed: Option<String>,
 }
@@ -201,7 +202,7 @@ pub struct SloArgs {
     /// A limit: on each request (`ttft<=500ms`) or on a statistic (`p99(tpot)<=50ms`, `error_rate<=1%`). Repeatable.
     #[arg(long, value_name = "LIMIT")]
     pub slo: Vec<String>,
-    /// Share of requests that must meet all limits on requests.
+    /// Share of requests that must meet all limits on requests [default: 95%].
     #[arg(long, value_name = "SHARE")]
     pub attain: Option<String>,
 }
@@ -210,7 +211,7 @@ pub struct SloArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "API")]
 pub struct ApiArgs {
-    /// Protocol: `chat` or `completions`.
+    /// Protocol: `chat` or `completions` [default: chat].
     #[arg(long, value_name = "DIALECT")]
     pub api: Option<String>,
     /// Ask for whole answers instead of streams.
@@ -240,10 +241,10 @@ pub struct ApiArgs {
     /// Top-k sampling.
     #[arg(long)]
     pub top_k: Option<String>,
-    /// Field that carries the output limit: `max_tokens`, `max_completion_tokens`, `both`.
+    /// Field that carries the output limit: `max_tokens`, `max_completion_tokens`, `both` [default: max_tokens].
     #[arg(long, value_name = "FIELD")]
     pub max_field: Option<String>,
-    /// How an exact output length is forced: `auto`, `ignore_eos`, `min_tokens`, `none`.
+    /// How an exact output length is forced: `auto`, `ignore_eos`, `min_tokens`, `none` [default: auto].
     #[arg(long, value_name = "HOW")]
     pub force: Option<String>,
     /// Do not ask for `stream_options.include_usage`.
@@ -252,10 +253,10 @@ pub struct ApiArgs {
     /// Skip the check that the server answers.
     #[arg(long)]
     pub no_check: bool,
-    /// Path of the readiness check.
+    /// Path of the readiness check [default: /v1/models].
     #[arg(long, value_name = "PATH")]
     pub health: Option<String>,
-    /// How long to wait for the server to become ready.
+    /// How long to wait for the server to become ready [default: 10s].
     #[arg(long, value_name = "TIME")]
     pub wait: Option<String>,
     /// Accept any TLS certificate.
@@ -270,16 +271,16 @@ pub struct ApiArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Time limits (each can be `off`)")]
 pub struct TimeoutArgs {
-    /// Until the connection stands, TLS included.
+    /// Until the connection stands, TLS included [default: 10s].
     #[arg(long, value_name = "TIME")]
     pub connect_timeout: Option<String>,
-    /// From the first byte written to the first output.
+    /// From the first byte written to the first output [default: 5m].
     #[arg(long, value_name = "TIME")]
     pub first_token_timeout: Option<String>,
-    /// Without any byte, once the answer has begun.
+    /// Without any byte, once the answer has begun [default: 60s].
     #[arg(long, value_name = "TIME")]
     pub idle_timeout: Option<String>,
-    /// From the first byte written to the end.
+    /// From the first byte written to the end [default: off].
     #[arg(long, value_name = "TIME")]
     pub total_timeout: Option<String>,
 }
@@ -288,12 +289,15 @@ pub struct TimeoutArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Client")]
 pub struct ClientArgs {
-    /// Sending threads.
+    /// Sending threads [default: 1].
     #[arg(long, value_name = "N")]
     pub lanes: Option<String>,
-    /// `keepalive`, `fresh`, or `prewarmed:N`.
+    /// `keepalive`, `fresh`, or `prewarmed:N` [default: keepalive].
     #[arg(long, value_name = "POLICY")]
     pub connections: Option<String>,
+    /// Attempts beyond the first for a failed request; each is counted [default: 0].
+    #[arg(long, value_name = "N")]
+    pub retries: Option<String>,
     /// Receive times from this program instead of the kernel.
     #[arg(long)]
     pub no_kernel_stamps: bool,
@@ -303,10 +307,11 @@ pub struct ClientArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Analysis")]
 pub struct AnalysisArgs {
-    /// Percentile rule: `linear`, `nearest-rank`, `loadgen`.
+    /// Percentile rule: `linear`, `nearest-rank`, `loadgen` [default: linear].
     #[arg(long, value_name = "RULE")]
     pub percentile: Option<String>,
-    /// Latencies from the intended send (`user`) or from the first byte written (`server`).
+    /// Latencies from the intended send (`user`) or from the first byte written (`server`)
+    /// [default: user in open loop, server in closed loop].
     #[arg(long, value_name = "VIEW")]
     pub view: Option<String>,
 }

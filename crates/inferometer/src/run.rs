@@ -183,6 +183,7 @@ fn environment(spec: &Spec, session: &Session, plan: &Plan, corpus: &Corpus) -> 
         tokenizer: corpus
             .tokenizer()
             .map_or("none: the server counts".to_owned(), |t| t.describe().to_owned()),
+        workload: corpus.describe(),
         workload_hash: format!("{:016x}-{}", plan.fingerprint(), corpus.fingerprint()),
         ..Environment::default()
     };

@@ -26,6 +26,9 @@ pub struct Environment {
     pub negotiated: Vec<String>,
     /// The tokenizer used on this side, and by which way it was found.
     pub tokenizer: String,
+    /// Where prompts come from, what was left out of a data set, and what prompts share, in words.
+    #[serde(default)]
+    pub workload: String,
     /// Hash of the workload: equal hashes mean equal prompts, lengths and timetable.
     pub workload_hash: String,
     /// Labels and facts that make runs comparable and are still unknown.

@@ -12,7 +12,8 @@ use crate::units::ParseUnitError;
 /// The server that is measured.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Target {
-    /// `http://host:port` or `https://…`, without a trailing slash; a path is a prefix of the API's.
+    /// `http://host:port` or `https://…`, without a trailing slash or `/v1`; a path is a prefix
+    /// of the API's.
     Http(String),
     /// The simulated engine.
     Sim(SimTarget),
@@ -67,6 +68,8 @@ impl FromStr for Target {
                 .collect::<Result<_, _>>()?;
             return Ok(Target::Sim(SimTarget { engine: engine.to_owned(), accelerators, options }));
         }
+        // SDKs take the base address with `/v1`; here every path has it already.
+        let t = t.strip_suffix("/v1").unwrap_or(t);
         let authority = t.strip_prefix("http://").or_else(|| t.strip_prefix("https://")).ok_or_else(bad)?;
         if authority.is_empty() || authority.starts_with('/') || t.contains(char::is_whitespace) {
             return Err(bad());

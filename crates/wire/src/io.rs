@@ -23,7 +23,7 @@ use crate::stamp::Stamp;
 /// When a lane's last two polls of the kernel ended, on `CLOCK_MONOTONIC`.
 ///
 /// A read without a kernel stamp was not there at the end of the poll before the one that told of
-/// it: that bounds how late its stamp can be (trust-checks §4.1).
+/// it: that bounds how late its stamp can be (docs/methods.md, "The client's own error").
 #[derive(Debug, Default)]
 pub struct Turns {
     this: AtomicU64,

@@ -19,7 +19,7 @@ use crate::live::Live;
 use crate::metrics;
 use crate::outgoing::Output;
 
-/// Heartbeats are asked this often (trust-checks §1).
+/// Heartbeats are asked this often.
 const BEAT: Nanos = Nanos::from_millis(5);
 /// Between two samples of the lanes, of the clocks, of the machine.
 const LANES: Nanos = Nanos::from_millis(250);
