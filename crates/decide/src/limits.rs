@@ -150,7 +150,7 @@ pub const CACHE_BLOCK: i64 = 16;
 // Stream shapes: judged, no false alarm on 63 recorded streams of four engines.
 /// Fewest output tokens for a stream to be judged.
 pub const BUFFERED_TOKENS: u32 = 8;
-/// Output within this share of e2e …
+/// Output within this share of the smallest e2e of the run …
 pub const BUFFERED_SHARE: f64 = 0.02;
 /// … or this long per token.
 pub const BUFFERED_PER_TOKEN: Nanos = Nanos::from_micros(200);

@@ -46,7 +46,7 @@ impl RunReport {
         let mut measures = measure(run, analysis);
         let trust = trust::judge(run, &measures);
         let mut slo = slo::judge(run, &measures, &spec.slo);
-        slo::withhold(&mut slo, &trust, &spec.slo);
+        slo::withhold(&mut slo, &trust, spec);
         let flags = apply_caps(&mut measures, &trust);
         let verdict = verdict::verdict(&trust, &slo, &measures, spec);
         let notes = notes(run, &measures);

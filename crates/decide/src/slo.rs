@@ -9,7 +9,7 @@ use measure::samples::{Samples, is_per_request};
 use measure::slo::share;
 use measure::{Defined, Estimate, Figure, Interval, Measures, Method, Undefined};
 use record::Run;
-use spec::{MarginalLimit, Metric, Op, Slo, Statistic, View};
+use spec::{Load, MarginalLimit, Metric, Op, Slo, Spec, Statistic, View};
 
 use crate::report::{JointReport, MarginalReport, Share, SloReport};
 use crate::trust::{Cap, Capped, CheckId, CheckState, Trust};
@@ -26,7 +26,14 @@ pub fn judge(run: &Run, measures: &Measures, slo: &Slo) -> SloReport {
 /// Takes away what capped numbers carried: a limit that reads a number which a failed check marks is
 /// not judged, and a withheld number is no longer told. The one exception is a limit that is missed
 /// while the server is overloaded: see [`missed_for_good`].
-pub fn withhold(report: &mut SloReport, trust: &Trust, slo: &Slo) {
+pub fn withhold(report: &mut SloReport, trust: &Trust, spec: &Spec) {
+    let slo = &spec.slo;
+    // At a cap that the user set, requests wait by plan.
+    let capped = matches!(&spec.load, Load::Open(open) if open.cap.is_some());
+    let as_planned = [CheckId::SendLag, CheckId::Arrivals, CheckId::InFlight].into_iter().all(|id| {
+        let passed = trust.check(id).is_some_and(|check| check.state == CheckState::Pass);
+        passed || (capped && id == CheckId::InFlight)
+    });
     let caps: Vec<(CheckId, Cap)> = trust
         .in_state(CheckState::Fail)
         .flat_map(|check| check.caps.iter().map(|cap| (check.id, *cap)))
@@ -37,36 +44,30 @@ pub fn withhold(report: &mut SloReport, trust: &Trust, slo: &Slo) {
     if let Some(joint) = &mut report.joint {
         let caps = reading(&|capped| slo.joint.iter().any(|l| capped.read_by_joint(l.metric)));
         let worsens = slo.joint.iter().all(|l| worsens(l.metric, l.op));
-        cap_joint(joint, &caps, missed_for_good(trust, &caps, joint.met, worsens));
+        cap_joint(joint, &caps, as_planned && worsens && missed_for_good(&caps, joint.met));
     }
     for (limit, report) in slo.marginal.iter().zip(&mut report.marginal) {
         let caps = reading(&|capped| capped.read_by_marginal(limit.metric, limit.statistic));
-        let stays = missed_for_good(trust, &caps, report.met, worsens(limit.metric, limit.op));
-        cap_marginal(report, &caps, stays, limit.op);
+        let worsens = worsens(limit.metric, limit.op);
+        cap_marginal(report, &caps, as_planned && worsens && missed_for_good(&caps, report.met), limit.op);
     }
 }
 
 /// Whether a missed limit stays missed although a check takes its number away. While the server is
 /// overloaded the queue only grows: how far a limit is missed depends on how long one looks, so the
 /// number itself is no result, but a longer run would miss by more, never by less. (A limit that
-/// holds proves nothing then: in a longer run it might not.) Only where overload is the only doubt,
-/// and where this side sent what was planned when it was planned; else the client may be the cause.
-fn missed_for_good(trust: &Trust, caps: &[(CheckId, Cap)], met: Option<bool>, worsens: bool) -> bool {
-    let passed = |id: CheckId| trust.check(id).is_some_and(|check| check.state == CheckState::Pass);
-    met == Some(false)
-        && worsens
-        && !caps.is_empty()
-        && caps.iter().all(|(id, _)| *id == CheckId::Overload)
-        && [CheckId::SendLag, CheckId::Arrivals, CheckId::InFlight].into_iter().all(passed)
+/// holds proves nothing then: in a longer run it might not.) Only where overload is the only doubt;
+/// the caller knows that a growing queue worsens the metric, and that this side sent what was planned
+/// when it was planned, for else the client may be the cause.
+fn missed_for_good(caps: &[(CheckId, Cap)], met: Option<bool>) -> bool {
+    met == Some(false) && !caps.is_empty() && caps.iter().all(|(id, _)| *id == CheckId::Overload)
 }
 
 /// Whether a growing queue moves the metric towards the side that the limit excludes: latencies up,
 /// speeds down.
 fn worsens(metric: Metric, op: Op) -> bool {
-    let more_is_better = matches!(
-        metric,
-        Metric::UserTps | Metric::RequestThroughput | Metric::OutputTokenThroughput
-    );
+    let more_is_better =
+        matches!(metric, Metric::UserTps | Metric::RequestThroughput | Metric::OutputTokenThroughput);
     more_is_better == matches!(op, Op::Greater | Op::GreaterEq)
 }
 
@@ -383,7 +384,9 @@ fn percentile(run: &Run, measures: &Measures, figure: Figure, limit: &MarginalLi
             out.reason = Some(format!("{of}, which is enough to know; the value: {}", reason_words(reason)));
         }
         // The share decides; where the interval of the value alone would not, say what did.
-        (met, Figure::Known(e)) if by_interval(e.value, e.interval, limit).met != met => out.reason = Some(of),
+        (met, Figure::Known(e)) if by_interval(e.value, e.interval, limit).met != met => {
+            out.reason = Some(of)
+        }
         _ => {}
     }
     out
@@ -425,7 +428,8 @@ fn error_rate(figure: Figure, limit: &MarginalLimit) -> Outcomes {
     }
     let mut out = by_interval(e.value, e.interval, limit);
     if out.met.is_none() {
-        let more = more_requests(e.n, e.n_eff, |m| by_interval(e.value, wilson(e.value, m), limit).met.is_some());
+        let more =
+            more_requests(e.n, e.n_eff, |m| by_interval(e.value, wilson(e.value, m), limit).met.is_some());
         out.reason = Some(format!("the 95 % interval includes the limit; {more}"));
     }
     out

@@ -37,8 +37,7 @@ pub fn exit_code(trust: &Trust, slo: &SloReport, measures: &Measures, spec: &Spe
     if trust.verdict == TrustVerdict::Invalid || blocked.iter().any(|id| *id != CheckId::Overload) {
         return exit::NOT_TRUSTED;
     }
-    let met: Vec<Option<bool>> =
-        slo.joint.iter().map(|j| j.met).chain(slo.marginal.iter().map(|m| m.met)).collect();
+    let met: Vec<Option<bool>> = outcomes(slo).collect();
     if met.contains(&Some(false)) {
         exit::MISSED
     } else if !blocked.is_empty() {
@@ -50,12 +49,17 @@ pub fn exit_code(trust: &Trust, slo: &SloReport, measures: &Measures, spec: &Spe
     }
 }
 
+/// What became of each limit.
+fn outcomes(slo: &SloReport) -> impl Iterator<Item = Option<bool>> + '_ {
+    slo.joint.iter().map(|j| j.met).chain(slo.marginal.iter().map(|m| m.met))
+}
+
 /// The exit code with its sentence. `measures` are those after caps.
 pub fn verdict(trust: &Trust, slo: &SloReport, measures: &Measures, spec: &Spec) -> Verdict {
     let exit_code = exit_code(trust, slo, measures, spec);
     let answer = match exit_code {
         exit::NOTHING => nothing(measures),
-        exit::NOT_TRUSTED => not_trusted(trust, measures, spec),
+        exit::NOT_TRUSTED => not_trusted(trust, slo, measures, spec),
         _ if slo.joint.is_none() && slo.marginal.is_empty() => plain_answer(trust, measures, spec),
         _ => judged(trust, slo, measures, spec),
     };
@@ -88,13 +92,14 @@ fn nothing(measures: &Measures) -> String {
 }
 
 /// Invalid, or limited where a limit reads.
-fn not_trusted(trust: &Trust, measures: &Measures, spec: &Spec) -> String {
+fn not_trusted(trust: &Trust, slo: &SloReport, measures: &Measures, spec: &Spec) -> String {
     let mut why = trust.checks.iter().filter(|c| c.is_grave());
     let blocked = blocking(trust, &spec.slo);
     let cause = why.next().or_else(|| blocked.first().and_then(|id| trust.check(*id)));
     let advice = cause.and_then(|c| c.advice.clone()).unwrap_or_default();
     let what = match trust.verdict {
         TrustVerdict::Invalid => "Nothing may be concluded from this measurement",
+        _ if outcomes(slo).any(|met| met.is_some()) => "Not every limit was judged",
         _ => "No limit was judged",
     };
     let at_load = format!("{} {}", preposition(spec), load_words(measures, spec));

@@ -6,7 +6,7 @@ use spec::Nanos;
 
 use crate::estimate::{Defined, Undefined};
 use crate::level::{Bins, Levels, in_flight_series};
-use crate::request::{e2e, for_each_gap};
+use crate::request::{e2e, ended, for_each_gap};
 use crate::tokens::{chunk_tokens, input_tokens};
 use crate::trend::{Change, FEWEST_BINS, Growth, growth, speed_change};
 
@@ -143,14 +143,26 @@ pub fn median_e2e(run: &Run) -> Nanos {
     values.get(values.len() / 2).copied().unwrap_or_default()
 }
 
-/// Growth of the number in flight over 20 bins of the growth span.
+/// Requests that are in flight or wait at a cap, as a function of time. A cap bounds what is in
+/// flight, so only those who wait show that a rate is not held.
+fn queue(run: &Run) -> Levels {
+    Levels::new(run.requests.iter().filter_map(|request| match request.write_begin {
+        Some(sent) => {
+            let from = if request.admitted.is_some() { request.intended.min(sent) } else { sent };
+            Some((from, ended(request)?.max(from)))
+        }
+        // It left the pacer and was never let in.
+        None => request.dispatched.map(|from| (from, run.footer.ended.max(from))),
+    }))
+}
+
+/// Growth of the number in flight and waiting at a cap, over 20 bins of the growth span.
 pub fn queue_growth(run: &Run) -> Defined<Growth> {
     let (from, to) = growth_span(run);
     let bins = Bins::new(from, to, MOST_BINS).ok_or(Undefined::NoSpan)?;
     let arrivals = run.requests.iter().filter(|r| r.intended >= from && r.intended < to).count();
     let seconds = to.saturating_since(from).as_secs_f64();
-    growth(&in_flight_series(&run.requests).binned(&bins), bins.width_s(), arrivals as f64 / seconds)
-        .ok_or(Undefined::NotSent)
+    growth(&queue(run).binned(&bins), bins.width_s(), arrivals as f64 / seconds).ok_or(Undefined::NotSent)
 }
 
 /// Whether growth over a span of this length means that the queue grew during the whole run.

@@ -102,15 +102,21 @@ fn output_tokens(request: &Request) -> Option<u32> {
     request.output.usage.or(request.output.retokenised).or(u32::try_from(request.chunks.len()).ok())
 }
 
-/// Whether the output came in one piece, and whether the request can tell.
-fn came_at_once(request: &Request) -> Option<bool> {
+/// Time from the first byte sent to the last output.
+fn served(request: &Request) -> Option<Nanos> {
+    request.chunks.last()?.arrival.since(request.write_begin?)
+}
+
+/// Whether the output came in one piece, and whether the request can tell. `shortest` is the
+/// smallest end-to-end time of the run: the own time of a request that waited in a queue says nothing
+/// about the speed at which its output can come.
+fn came_at_once(request: &Request, shortest: Nanos) -> Option<bool> {
     let tokens = output_tokens(request).filter(|n| *n >= limits::BUFFERED_TOKENS)?;
     if !request.streamed || !request.state.is_ok() {
         return None;
     }
     let (first, last) = (request.chunks.first()?.arrival, request.chunks.last()?.arrival);
-    let e2e = last.since(request.write_begin?)?;
-    let by_share = Nanos((e2e.0 as f64 * limits::BUFFERED_SHARE) as u64);
+    let by_share = Nanos((shortest.0 as f64 * limits::BUFFERED_SHARE) as u64);
     let by_tokens = Nanos(limits::BUFFERED_PER_TOKEN.0 * u64::from(tokens));
     Some(last.saturating_since(first) <= by_share.max(by_tokens))
 }
@@ -118,7 +124,9 @@ fn came_at_once(request: &Request) -> Option<bool> {
 /// The stream was not held back and sent in one piece.
 pub fn buffered(facts: &Facts) -> Check {
     let limit = format!("below {} of streams in one piece", percent(limits::BUFFERED));
-    let judged: Vec<bool> = facts.measured.iter().filter_map(|r| came_at_once(r)).collect();
+    let shortest = facts.measured.iter().filter(|r| r.state.is_ok()).filter_map(|r| served(r)).min();
+    let shortest = shortest.unwrap_or_default();
+    let judged: Vec<bool> = facts.measured.iter().filter_map(|r| came_at_once(r, shortest)).collect();
     if judged.is_empty() {
         let why = if facts.streamed() { "every answer is too short to tell" } else { "not streamed" };
         return Check::unknown(

@@ -35,11 +35,12 @@ pub fn arrivals(facts: &Facts) -> Check {
             "Measure at least one request.",
         );
     }
-    // A burst has no timetable: whatever was sent at all was sent as planned.
-    let burst = facts.is_burst();
+    // Users and bursts have no timetable: whatever was sent at all was sent as planned. How late a
+    // user's next request left is the business of `send_lag`, how many were active of `in_flight`.
+    let timetable = facts.has_timetable();
     let sent_by = |r: &Request, at: Nanos| {
         let at = at.max(r.admitted.unwrap_or(Nanos::ZERO));
-        r.write_begin.is_some_and(|w| burst || lag_end(r, w) <= at + facts.late_limit)
+        r.write_begin.is_some_and(|w| !timetable || lag_end(r, w) <= at + facts.late_limit)
     };
     let sent = due.iter().filter(|r| sent_by(r, facts.to)).count();
     let share = sent as f64 / due.len() as f64;
@@ -67,7 +68,7 @@ pub fn arrivals(facts: &Facts) -> Check {
     };
     let less = if facts.has_timetable() { " or a lower rate (--rate)" } else { " or a less busy machine" };
     Check::judged(CheckId::Arrivals, fails, figure, limit)
-        .grave(share < limits::INVALID_SENT)
+        .grave(share < limits::INVALID_SENT && unsent >= limits::LATE_AT_LEAST)
         .if_failed(
             format!("The plan was not sent: {ceiling}. Use more lanes (--lanes){less}."),
             [Cap::Withhold(Capped::Slo)],

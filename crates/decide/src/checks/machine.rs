@@ -325,7 +325,7 @@ pub fn client_lag(facts: &Facts) -> Check {
         ));
     }
     Check::judged(CheckId::ClientLag, fails, figure, limit).with_note(note).if_failed(
-        "This program saw its data late; kernel stamps keep latencies true, but the machine is busy.",
+        "This program saw its data late: kernel stamps keep latencies true, but the machine is busy. Stop what else runs here.",
         gap_caps(facts),
     )
 }

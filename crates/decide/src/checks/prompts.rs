@@ -151,10 +151,8 @@ pub fn unique(facts: &Facts) -> Check {
             "Prompts of the data set repeat: a prefix cache may answer for them.",
         );
     }
-    Check::judged(CheckId::Unique, share < limits::UNIQUE, figure, limit).if_failed(
-        CACHED,
-        cache_caps(repeated),
-    )
+    Check::judged(CheckId::Unique, share < limits::UNIQUE, figure, limit)
+        .if_failed(CACHED, cache_caps(repeated))
 }
 
 /// Cache hits as declared.
@@ -186,10 +184,7 @@ pub fn cache(facts: &Facts) -> Check {
     let share = of_input(excess);
     let figure =
         format!("{} of input tokens cached, {} beyond the plan", percent(of_input(cached)), percent(share));
-    Check::judged(CheckId::Cache, share > limits::CACHE, figure, limit).if_failed(
-        CACHED,
-        cache_caps(share),
-    )
+    Check::judged(CheckId::Cache, share > limits::CACHE, figure, limit).if_failed(CACHED, cache_caps(share))
 }
 
 /// TTFT and throughput flagged, beyond a fifth withheld.

@@ -60,7 +60,13 @@ pub fn samples(facts: &Facts) -> Check {
         );
         let mut check = Check::unknown(
             CheckId::Samples,
-            format!("{} of {} for {} {}", count(n), count(needed(*p)), percentile_name(*p), metric_words(*metric)),
+            format!(
+                "{} of {} for {} {}",
+                count(n),
+                count(needed(*p)),
+                percentile_name(*p),
+                metric_words(*metric)
+            ),
             limit,
             advice,
         );

@@ -16,14 +16,15 @@ pub fn send_lag(facts: &Facts, bounds: &[ErrorBound]) -> Check {
     let limit = if facts.is_burst() {
         format!("error of a percentile at most {}", percent(limits::BOUND_FLAG))
     } else {
-        format!("{}; at most {} later", time(facts.late_limit.0 as f64), percent(limits::LATE_SHARE))
+        format!("{} of sends later than {}", percent(limits::LATE_SHARE), time(facts.late_limit.0 as f64))
     };
     let (Some(p99), Some(max)) = (quantile(&mut lags, 0.99), lags.last().copied()) else {
         return Check::unknown(CheckId::SendLag, "nothing was sent", limit, "Measure at least one request.");
     };
     let late = lags.iter().filter(|lag| **lag > facts.late_limit).count() as u64;
     let late_share = late as f64 / lags.len() as f64;
-    let worst = bounds.iter().filter(|b| b.matters()).max_by(|a, b| a.ratio().total_cmp(&b.ratio()));
+    // Of equals the first: without thinking, TTFT and TTFAT are the same.
+    let worst = bounds.iter().rev().filter(|b| b.matters()).max_by(|a, b| a.ratio().total_cmp(&b.ratio()));
     // A burst has no timetable to be late against: only what its length does to a percentile counts.
     let by_time = !facts.is_burst()
         && (late_share > limits::LATE_SHARE && late >= limits::LATE_AT_LEAST || max > limits::LAG_MAX);

@@ -18,9 +18,12 @@ pub fn overload(facts: &Facts) -> Check {
         percent(limits::OVERLOAD_LONG_GROWTH),
         percent(limits::OVERLOAD_SHORT_GROWTH)
     );
-    if let Load::Closed(_) = facts.run.header.spec.load {
-        return Check::judged(CheckId::Overload, false, "a closed loop cannot be overloaded", limit);
-    }
+    let cap = match &facts.run.header.spec.load {
+        Load::Closed(_) => {
+            return Check::judged(CheckId::Overload, false, "a closed loop cannot be overloaded", limit);
+        }
+        Load::Open(open) => open.cap,
+    };
     if facts.is_burst() {
         return Check::unknown(
             CheckId::Overload,
@@ -54,8 +57,15 @@ pub fn overload(facts: &Facts) -> Check {
             "Measure longer (--duration): growth this small shows only in time.",
         );
     }
+    let advice = match cap {
+        None => "The queue grew during the whole run: this rate is above what the server holds. Lower --rate until it no longer grows.".to_owned(),
+        Some(cap) => format!(
+            "The queue at the cap grew during the whole run: this rate is above what the server holds with {} in flight. Raise --cap or lower --rate.",
+            count(u64::from(cap))
+        ),
+    };
     Check::judged(CheckId::Overload, fails, figure, limit).if_failed(
-        "The queue grew during the whole run: this rate is above what the server holds. Lower --rate until it no longer grows.",
+        advice,
         // Latencies and what limits read of them depend on how long one looks; counts, failures among
         // them, do not. What remains of a missed limit: `slo::withhold`.
         [Cap::Withhold(Capped::Latencies), Cap::Flag(Capped::Throughput)],
