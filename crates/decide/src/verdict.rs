@@ -267,6 +267,7 @@ fn joint_words(joint: &JointReport, spec: &Spec) -> String {
         .collect();
     let kept = match (joint.attainment.value, joint.attainment.high) {
         (Some(value), _) => share_words(value, joint.attainment.low, joint.attainment.high),
+        (None, Some(most)) if most <= 0.0 => "none".to_owned(),
         (None, Some(most)) => format!("at most {}", percent(most)),
         (None, None) => "an unknown share".to_owned(),
     };

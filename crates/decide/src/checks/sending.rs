@@ -14,9 +14,14 @@ use measure::percentile_name;
 pub fn send_lag(facts: &Facts, bounds: &[ErrorBound]) -> Check {
     let mut lags: Vec<Nanos> = facts.lags.iter().flatten().copied().collect();
     let limit = if facts.is_burst() {
-        format!("error of a percentile at most {}", percent(limits::BOUND_FLAG))
+        format!("{} added to a percentile", percent(limits::BOUND_FLAG))
     } else {
-        format!("{} of sends later than {}", percent(limits::LATE_SHARE), time(facts.late_limit.0 as f64))
+        format!(
+            "{} of sends later than {}, {} added to a percentile",
+            percent(limits::LATE_SHARE),
+            time(facts.late_limit.0 as f64),
+            percent(limits::BOUND_FLAG)
+        )
     };
     let (Some(p99), Some(max)) = (quantile(&mut lags, 0.99), lags.last().copied()) else {
         return Check::unknown(CheckId::SendLag, "nothing was sent", limit, "Measure at least one request.");
