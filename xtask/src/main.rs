@@ -18,6 +18,7 @@ cargo xtask TASK
   test-fast  unit and property tests only
   engines    install the real engine into .cache/ and print its paths
   schema     write the JSON Schemas in docs/ again
+  bench      what a streamed event costs the client, beside a bare reader (docs/performance.md)
   fuzz       run every fuzz target for a minute (needs cargo-fuzz and a nightly toolchain)
 ";
 
@@ -28,6 +29,7 @@ fn main() -> ExitCode {
         Some("test-fast") => nextest(&["--workspace", "--lib"], &[]),
         Some("engines") => engines::install().map(|e| say(&format!("{e:#?}"))),
         Some("schema") => schema(),
+        Some("bench") => run(cargo(&["bench", "--locked", "-p", "wire", "--bench", "event_cost"])),
         Some("fuzz") => fuzz(),
         _ => {
             say(HELP);
