@@ -64,8 +64,8 @@ impl Capped {
             (Capped::Percentile(m, share), Statistic::Percentile(p)) => {
                 m == metric && (p * 10_000.0).round() as u16 == share
             }
-            // The largest value lies above every percentile that is in doubt.
-            (Capped::Percentile(m, _), Statistic::Max) => m == metric,
+            // The largest value lies above every percentile that is in doubt, and the mean reads them all.
+            (Capped::Percentile(m, _), Statistic::Max | Statistic::Mean) => m == metric,
             (Capped::Percentile(..), _) => false,
             (Capped::Completed, Statistic::Mean) => LATENCIES.contains(&metric),
             (Capped::Slo | Capped::Everything, _) => true,
@@ -136,6 +136,10 @@ fn withhold(measures: &mut Measures, capped: Capped) {
                     hide(figure);
                 }
             }
+            // What shifts a percentile beyond use shifts the mean and the largest value as well.
+            hide(&mut summary.mean);
+            hide_defined(&mut summary.stddev);
+            hide_defined(&mut summary.max);
         }
         return;
     }

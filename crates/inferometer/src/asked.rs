@@ -34,6 +34,7 @@ pub fn file(path: &Path) -> Result<Draft> {
         ))
         .into());
     } else {
+        crate::files::check(path, "the spec")?;
         std::fs::read(path)
             .with_context(|| format!("cannot read the spec file {name}"))
             .map_err(Failure::request)?

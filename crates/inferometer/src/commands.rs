@@ -40,6 +40,10 @@ pub fn run(args: &RunArgs, printer: &Printer, progress: Progress) -> Result<u8> 
             .write_report(&page(&measured.run, &report, folder.path()))
             .unwrap_or_else(|e| printer.warn(&e.to_string()));
     }
+    if report.verdict.exit_code >= decide::verdict::exit::NOT_TRUSTED && printer.quiet {
+        // "Errors only" still says why there is nothing to rely on.
+        printer.warn(&report.verdict.answer);
+    }
     printer.say(&present::terminal::run(&printer.style, &report));
     let path = folder.path().display();
     printer.say(&format!("\n{path}     report:  inferometer report {path}"));
@@ -86,6 +90,9 @@ pub fn report(args: &ReportArgs, printer: &Printer) -> Result<u8> {
 }
 
 fn recorded(path: &Path) -> Result<Run> {
+    if path.is_file() {
+        return record::read(path).map_err(|e| Failure::request(e).into());
+    }
     let folder = RunFolder::open(path).map_err(Failure::request)?;
     if !folder.journal().exists()
         && let Some(newest) = newest_run(path)

@@ -26,18 +26,33 @@ impl Failure {
 
     /// The request was wrong.
     pub fn request(error: impl Into<anyhow::Error>) -> Self {
-        Self { code: WRONG_REQUEST, message: format!("{:#}", error.into()) }
+        Self { code: WRONG_REQUEST, message: chain(&error.into()) }
     }
 
     /// The target could not be measured at all.
     pub fn target(error: impl Into<anyhow::Error>) -> Self {
-        Self { code: NO_TARGET, message: format!("{:#}", error.into()) }
+        Self { code: NO_TARGET, message: chain(&error.into()) }
     }
 
     /// The exit code that an error stands for: that of the failure in it, else "the request was wrong".
     pub fn code_of(error: &anyhow::Error) -> u8 {
         error.downcast_ref::<Failure>().map_or(WRONG_REQUEST, |failure| failure.code)
     }
+}
+
+/// The error and its causes in one text; a cause that a message repeats already is told once.
+fn chain(error: &anyhow::Error) -> String {
+    let mut text = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if text.contains(&cause) {
+            continue;
+        }
+        if !text.is_empty() {
+            text.push_str(": ");
+        }
+        text.push_str(&cause);
+    }
+    text
 }
 
 impl fmt::Display for Failure {
@@ -47,3 +62,17 @@ impl fmt::Display for Failure {
 }
 
 impl std::error::Error for Failure {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cause_is_told_once() {
+        let io = || std::io::Error::from(std::io::ErrorKind::NotFound);
+        let once = anyhow::Error::from(io()).context(format!("cannot read x: {}", io()));
+        assert_eq!(chain(&once).matches(&io().to_string()).count(), 1);
+        let plain = anyhow::Error::from(io()).context("cannot read x");
+        assert_eq!(chain(&plain), format!("cannot read x: {}", io()));
+    }
+}

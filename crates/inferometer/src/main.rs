@@ -5,6 +5,7 @@ mod cli;
 mod commands;
 mod embedded;
 mod failure;
+mod files;
 mod printer;
 mod run;
 mod signal;

@@ -11,7 +11,7 @@ use anyhow::{Context, Result};
 use corpus::{Corpus, Tokenizer};
 use plan::{Lists, Plan};
 use record::{Environment, Run, RunFolder, Scrubber};
-use spec::{KeySource, Lengths, Load, Nanos, Spec, Target};
+use spec::{KeySource, Lengths, Load, Nanos, Source, Spec, Target, TokenizerChoice};
 use wire::{Drive, EndpointError, Live, Secret, Session, SessionError};
 
 use crate::cli::Progress;
@@ -32,8 +32,34 @@ pub fn check(spec: &Spec) -> Result<()> {
     if let Target::Sim(target) = &spec.target {
         sim::SimConfig::from_target(target).map_err(Failure::request)?;
     }
+    for (path, what) in named_files(spec) {
+        crate::files::check(path, what)?;
+    }
     Plan::with_lists(spec, lists(spec)?).map_err(Failure::request)?;
     Ok(())
+}
+
+/// Every file that a spec names, with what is expected in it.
+fn named_files(spec: &Spec) -> Vec<(&Path, &'static str)> {
+    let mut files: Vec<(&Path, &'static str)> = Vec::new();
+    if let Source::Jsonl(path) | Source::Sharegpt(path) = &spec.workload.source {
+        files.push((path, "the prompts"));
+    }
+    for lengths in [&spec.workload.isl, &spec.workload.osl] {
+        if let Lengths::File(path) = lengths {
+            files.push((path, "the lengths"));
+        }
+    }
+    if let TokenizerChoice::File(path) = &spec.workload.tokenizer {
+        files.push((path, "the tokenizer"));
+    }
+    if let Some(KeySource::File(path)) = &spec.api.key {
+        files.push((path, "the API key"));
+    }
+    if let Some(path) = &spec.api.tls.cacert {
+        files.push((path, "the TLS roots"));
+    }
+    files
 }
 
 /// Measures one load point.

@@ -1,10 +1,10 @@
-//! Ctrl-C once ends the measurement cleanly, twice quits.
+//! Ctrl-C (or a closed terminal) once ends the measurement cleanly, twice quits.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, Result};
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
 
 /// Exit code of a second Ctrl-C, as shells have it.
@@ -13,7 +13,7 @@ const INTERRUPTED: i32 = 130;
 /// A flag that the first signal sets; the second ends the process at once.
 pub fn stop_flag() -> Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
         // Order matters: the shutdown is armed by the flag of an earlier signal.
         flag::register_conditional_shutdown(signal, INTERRUPTED, Arc::clone(&stop))
             .and_then(|_| flag::register(signal, Arc::clone(&stop)))

@@ -83,7 +83,10 @@ pub fn counts<'a>(requests: impl Iterator<Item = &'a Request>) -> Counts {
 /// request of that phase. Without output it has no length.
 fn window(run: &Run, samples: &Samples<'_>) -> Window {
     let from = samples.requests().next().map_or(run.footer.measure_from, |request| request.intended);
-    let to = samples.observed.iter().filter_map(Observed::last).max().unwrap_or(from).max(from);
+    // The last intended send counts too: requests that fail without any output must not shorten the
+    // window, else failures would raise every rate.
+    let last_intended = samples.requests().map(|request| request.intended).max().unwrap_or(from);
+    let to = samples.observed.iter().filter_map(Observed::last).max().unwrap_or(from).max(last_intended);
     Window {
         from,
         to,

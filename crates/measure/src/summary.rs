@@ -69,7 +69,7 @@ pub struct Counts {
 pub struct Window {
     /// First intended send of the measurement.
     pub from: Nanos,
-    /// Last output of a request of the measurement.
+    /// Last output of a request of the measurement, or its last intended send if that is later.
     pub to: Nanos,
     /// `to` − `from`.
     pub duration: Nanos,

@@ -234,3 +234,17 @@ fn what_is_withheld_is_not_drawn() {
     withhold(&mut measures, 0);
     assert_eq!(last(&measures), None);
 }
+
+/// One good request of 100 ms at 0, one that fails at once at 2 s: the window is 2 s, not 100 ms, so that
+/// the failure does not raise the rates.
+#[test]
+fn failures_do_not_shorten_the_window() {
+    let mut bad = shifted(request(&[]), Nanos::from_secs(2));
+    bad.seq = 1;
+    bad.state = record::State::Failed { class: record::FailureClass::Connect, detail: "refused".to_owned() };
+    let run = run(vec![request(&[(50, 1), (100, 1)]), bad]);
+    let measures = measure::measure(&run, &Analysis::default());
+    assert_eq!(measures.window.duration, Nanos::from_secs(2));
+    let rate = measures.throughput.requests_per_s.expect("one completed");
+    assert!((rate.value - 0.5).abs() < 1e-12, "{rate:?}");
+}

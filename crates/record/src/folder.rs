@@ -141,7 +141,7 @@ impl RunFolder {
         let mut headers = request.headers.clone();
         redact_headers(&mut headers);
         headers.values_mut().for_each(|value| scrubber.scrub_in(value));
-        let body = scrubber.scrub(&request.body);
+        let body = scrubber.scrub(&redact_body(&request.body));
         // JSON inside JSON keeps every byte; anything else is kept as a string.
         let (body, body_text) = match RawValue::from_string(body.clone()) {
             Ok(raw) => (Some(raw), None),
@@ -161,6 +161,15 @@ impl RunFolder {
         let kept = Kept { method: request.method.clone(), url, headers, body, body_text };
         write_json(&self.first_request(), &kept, Private::Yes)
     }
+}
+
+/// The body with the values of fields whose names sound secret replaced; to the byte as it was where
+/// there are none.
+fn redact_body(body: &str) -> String {
+    let Ok(mut value) = serde_json::from_str::<serde_json::Value>(body) else { return body.to_owned() };
+    let before = value.clone();
+    spec::secret::redact_json(&mut value);
+    if value == before { body.to_owned() } else { value.to_string() }
 }
 
 /// Whether only the owner may read a file.

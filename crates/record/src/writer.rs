@@ -125,6 +125,11 @@ impl<S: Sink> JournalWriter<S> {
         }
         match entry {
             Entry::Text { .. } if !self.keep_text => return Ok(()),
+            Entry::Text { seq, prompt, answer } => {
+                let clean = |text: &Option<String>| text.as_ref().map(|text| self.scrubber.scrub(text));
+                let entry = Entry::Text { seq: *seq, prompt: clean(prompt), answer: clean(answer) };
+                self.line(&entry)?;
+            }
             Entry::Header(_) => return Err(RecordError::SecondHeader { path: self.path.clone() }),
             Entry::Request(request) if self.must_scrub(request) => {
                 let clean = self.clean_request(request);

@@ -69,7 +69,10 @@ impl FromStr for Target {
             return Ok(Target::Sim(SimTarget { engine: engine.to_owned(), accelerators, options }));
         }
         // SDKs take the base address with `/v1`; here every path has it already.
-        let t = t.strip_suffix("/v1").unwrap_or(t);
+        let t = ["/v1/chat/completions", "/v1/completions", "/v1"]
+            .into_iter()
+            .find_map(|path| t.strip_suffix(path))
+            .unwrap_or(t);
         let authority = t.strip_prefix("http://").or_else(|| t.strip_prefix("https://")).ok_or_else(bad)?;
         if authority.is_empty() || authority.starts_with('/') || t.contains(char::is_whitespace) {
             return Err(bad());

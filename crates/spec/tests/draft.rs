@@ -423,7 +423,14 @@ proptest! {
 /// SDKs take the base address with `/v1`; every path here has it already.
 #[test]
 fn an_address_loses_what_every_path_begins_with() {
-    for given in ["http://h:8000/v1", "http://h:8000/v1/", "http://h:8000/", "http://h:8000"] {
+    for given in [
+        "http://h:8000/v1/chat/completions",
+        "http://h:8000/v1/completions",
+        "http://h:8000/v1",
+        "http://h:8000/v1/",
+        "http://h:8000/",
+        "http://h:8000",
+    ] {
         assert_eq!(given.parse::<Target>().unwrap(), Target::Http("http://h:8000".to_owned()), "{given}");
     }
     assert_eq!("http://h/prefix/v1".parse::<Target>().unwrap(), Target::Http("http://h/prefix".to_owned()));

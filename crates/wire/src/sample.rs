@@ -110,7 +110,14 @@ pub(crate) fn sampler(
         for lane in &mut lanes {
             lane.beat();
         }
-        pacer.sleep_until(Nanos((clock.now().0 / BEAT.0 + 1) * BEAT.0));
+        let next = Nanos((clock.now().0 / BEAT.0 + 1) * BEAT.0);
+        pacer.sleep_until(next);
+        // A stop of the whole process (a signal, a paused machine) holds the asking thread too: what it
+        // overslept, the lanes stood still as far as anybody can tell.
+        let overslept = clock.now().saturating_since(next);
+        for lane in &lanes {
+            lane.watched.pulse.worst.fetch_max(overslept.0, Relaxed);
+        }
     }
 }
 

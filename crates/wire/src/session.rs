@@ -107,7 +107,7 @@ impl Session {
         session.choose_model(spec, &asker)?;
         if check {
             session.look_around(&asker);
-            session.negotiate(spec, &asker, path);
+            session.negotiate(spec, &asker, path)?;
         }
         // A question that was broken off looks like one that had no answer.
         if stop.load(Relaxed) { Err(SessionError::Stopped) } else { Ok(session) }
@@ -274,23 +274,37 @@ impl Session {
 
     /// Unless the run sends no optional field: asks for one token with every field that the run will send, and gives up those that the
     /// server rejects. Any other fault is left to the run, which counts it.
-    fn negotiate(&mut self, spec: &Spec, asker: &Asker, path: &str) {
+    fn negotiate(&mut self, spec: &Spec, asker: &Asker, path: &str) -> Result<(), SessionError> {
         let optional = spec.api.stream && spec.api.ask_usage || spec.api.length.force == Force::Auto;
         if !optional {
-            return;
+            return Ok(());
         }
+        // The user's own limits hold for the probe as well.
+        let limits = [spec.timeouts.first_token.0, spec.timeouts.total.0];
+        let limit = limits.into_iter().flatten().fold(PROBE, Nanos::min);
         for _ in 0..4 {
             let probe = body(&spec.api, &self.model, PromptRef::Text("Hi"), Some(1), None, &self.adaptation);
-            let Ok(answer) = asker.post(path, Bytes::from(probe.bytes), PROBE) else { break };
+            let Ok(answer) = asker.post(path, Bytes::from(probe.bytes), limit) else { break };
             if answer.is_good() {
                 break;
             }
             match self.adaptation.after_rejection(&spec.api, answer.status, &answer.body) {
                 Some(next) => self.adaptation = next,
+                // Every request would end like this one: nothing is gained by sending them all.
+                None if matches!(answer.status, 401 | 403 | 404 | 405) => {
+                    return Err(SessionError::Refused {
+                        target: self.target(),
+                        path: path.to_owned(),
+                        status: answer.status,
+                        body: answer.excerpt(),
+                        offers: self.models.clone(),
+                    });
+                }
                 None => break,
             }
         }
         self.negotiated.extend(self.adaptation.describe());
+        Ok(())
     }
 }
 

@@ -18,12 +18,13 @@ fn checked(url: &str) -> Spec {
     spec
 }
 
-/// Answers by path; anything else is 404.
+/// Answers by path, and well to any request that is posted; anything else is 404.
 fn pages(pages: &'static [(&'static str, &'static str)]) -> Server {
     Server::start(move |asked, stream| {
         let path = asked.head.split(' ').nth(1).unwrap_or_default();
         match pages.iter().find(|(p, _)| *p == path) {
             Some((_, body)) => put(stream, &plain("200 OK\r\nserver: sim/1", body)),
+            None if asked.head.starts_with("POST") => put(stream, &plain("200 OK", "{}")),
             None => put(stream, &plain("404 Not Found", "{}")),
         }
         After::Close
@@ -139,6 +140,31 @@ fn which_model() {
     assert!(error.to_string().contains("a, b; choose one by --model"));
     spec.api.model = Some("b".into());
     assert_eq!(Session::open(&spec, None, None).unwrap().models, ["a", "b"]);
+}
+
+/// A server that refuses one request refuses all of them: the run is not begun.
+#[test]
+fn a_refused_probe_ends_it_with_the_servers_words() {
+    let server = Server::start(|asked, stream| {
+        let answer = match asked.head.starts_with("GET") {
+            true => plain("200 OK", "{\"data\":[{\"id\":\"real\"}]}"),
+            false => {
+                plain("404 Not Found", "{\"error\":{\"message\":\"The model `nosuch` does not exist.\"}}")
+            }
+        };
+        put(stream, &answer);
+        After::Close
+    });
+    let mut spec = checked(&server.url());
+    spec.api.model = Some("nosuch".into());
+    let text = Session::open(&spec, None, None).unwrap_err().to_string();
+    for part in ["POST /v1/chat/completions", "404", "`nosuch` does not exist", "offers real", "--model NAME"]
+    {
+        assert!(text.contains(part), "{part} is missing from {text}");
+    }
+    // Without the check nothing is asked ahead.
+    spec.api.readiness.check = false;
+    assert!(Session::open(&spec, None, None).is_ok());
 }
 
 #[test]

@@ -67,6 +67,23 @@ pub enum SessionError {
         /// Beginning of the last body.
         body: String,
     },
+    /// It refuses a request of the kind that the run would send.
+    #[error(
+        "{target} refuses requests\n\n  tried    POST {path}, one request\n  got      {status} {body}{}",
+        refused(*.status, .offers)
+    )]
+    Refused {
+        /// The address.
+        target: String,
+        /// What was asked for.
+        path: String,
+        /// The status.
+        status: u16,
+        /// Beginning of the body.
+        body: String,
+        /// Models that it offers.
+        offers: Vec<String>,
+    },
     /// No model was named, and there is not exactly one.
     #[error("which model? none was named, and {target} offers {}", listed(.offers))]
     WhichModel {
@@ -102,6 +119,20 @@ fn advice(status: u16) -> &'static str {
         404 | 405 => "\n\nhint: if the server has no such page, name another by --health PATH",
         503 => "\n\nhint: it may still be loading: wait longer by --wait TIME",
         _ => "",
+    }
+}
+
+/// What to do where the probe was refused. A 404 names the model or the path.
+fn refused(status: u16, offers: &[String]) -> String {
+    match status {
+        401 | 403 => advice(status).to_owned(),
+        _ if !offers.is_empty() => {
+            format!(
+                "\n\nhint: this server offers {}: name one by --model NAME; another path goes by --path PATH",
+                offers.join(", ")
+            )
+        }
+        _ => "\n\nhint: another model goes by --model NAME, another path by --path PATH".to_owned(),
     }
 }
 
