@@ -58,6 +58,10 @@ impl Bench {
                 std::fs::write(folder.path().join(name), text).expect("written");
             }
         }
+        // Files that examples only name; a dry run wants them to be there.
+        for name in ["key.txt", "ca.pem", "conversations.json"] {
+            std::fs::write(folder.path().join(name), "a placeholder\n").expect("written");
+        }
         // A closed loop with enough requests for p95: its latencies do not depend on when this side sent.
         let target = "sim://fixed?ttft=2ms&tpot=200us";
         let args = ["run", target, "-c", "8", "-n", "80", "--data", "jsonl:prompts.jsonl", "--json"];
