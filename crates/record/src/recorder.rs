@@ -101,6 +101,7 @@ impl Recorder {
 
     fn join(self) -> Written {
         drop(self.sender);
+        self.thread.thread().unpark();
         self.thread.join().unwrap_or_else(|_| Written {
             counts: Counts::default(),
             deepest: self.health.deepest.load(Ordering::Relaxed),
@@ -137,7 +138,8 @@ fn write_all<S: Sink>(mut writer: JournalWriter<S>, receiver: &Receiver<Entry>, 
         if let Some(footer) = ended {
             break footer;
         }
-        thread::sleep(TICK);
+        // Not slept: the end of a run need not wait for the tick.
+        thread::park_timeout(TICK);
     };
     let deepest = health.deepest.load(Ordering::Relaxed);
     let footer = footer.map(|mut footer| {
