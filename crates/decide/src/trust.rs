@@ -300,7 +300,10 @@ pub fn judge(run: &Run, measures: &Measures) -> Trust {
             *check = Check { advice: grave.advice.clone().or(Some(advice.to_owned())), ..grave };
         }
     }
-    Trust::of(checks, &must_know(run))
+    let trust = Trust::of(checks, &must_know(run));
+    // A run that ended before its measurement began says nothing at all.
+    let verdict = if measures.counts.offered == 0 { TrustVerdict::Invalid } else { trust.verdict };
+    Trust { verdict, ..trust }
 }
 
 /// Checks that a number rests on: unknown ones limit the measurement.

@@ -781,6 +781,34 @@ fn scraped(run: &mut Run, extra: f64, factor: f64) {
         .collect();
 }
 
+/// A killed run loses what was open: neither the lanes' own count nor the server's tokens can agree with
+/// the records then, and nobody is to blame.
+#[test]
+fn a_killed_run_accuses_nobody() {
+    let mut run = healthy_open(6.0, 30);
+    scraped(&mut run, 0.0, 1.15);
+    run.lanes.iter_mut().for_each(|s| s.in_flight += 1);
+    run.footer.stopped = record::Stopped::Killed;
+    let trust = judge(&run);
+    expect(&trust, CheckId::Bookkeeping, CheckState::Pass);
+    expect(&trust, CheckId::Foreign, CheckState::Pass);
+}
+
+/// A server that gives no connection is a failure of the server, not of the timetable.
+#[test]
+fn a_refused_connection_left_in_time() {
+    let mut run = healthy_open(6.0, 30);
+    for request in run.requests.iter_mut().step_by(3) {
+        request.write_begin = None;
+        request.chunks.clear();
+        request.state =
+            record::State::Failed { class: record::FailureClass::Connect, detail: "refused".to_owned() };
+    }
+    let trust = judge(&run);
+    expect(&trust, CheckId::Arrivals, CheckState::Pass);
+    expect(&trust, CheckId::Failures, CheckState::Fail);
+}
+
 #[test]
 fn somebody_else_on_the_server() {
     let mut run = healthy_open(6.0, 30);
@@ -871,7 +899,7 @@ fn an_empty_run_panics_nowhere_and_passes_nothing_that_must_be_known() {
     run.clock.clear();
     run.footer.measure_to = run.footer.measure_from;
     let trust = judge(&run);
-    assert_eq!(trust.verdict, TrustVerdict::Limited);
+    assert_eq!(trust.verdict, TrustVerdict::Invalid);
     for id in [CheckId::SendLag, CheckId::Arrivals, CheckId::Failures, CheckId::Clock] {
         expect(&trust, id, CheckState::Unknown);
     }

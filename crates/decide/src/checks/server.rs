@@ -1,6 +1,6 @@
 //! Other load on the same endpoint: `foreign`.
 
-use record::{Request, ServerSample};
+use record::{Request, ServerSample, Stopped};
 use spec::Nanos;
 
 use crate::facts::Facts;
@@ -14,7 +14,10 @@ pub fn foreign(facts: &Facts) -> Check {
     let samples: Vec<&ServerSample> =
         facts.run.server.iter().filter(|s| s.at >= facts.from && s.at <= facts.to).collect();
     let requests = foreign_requests(&samples);
-    let tokens = foreign_tokens(facts, &samples);
+    // What an incomplete journal lost would count as somebody else's.
+    let incomplete = !facts.run.missing.is_empty()
+        || matches!(facts.run.footer.stopped, Stopped::Killed | Stopped::WriteError);
+    let tokens = if incomplete { None } else { foreign_tokens(facts, &samples) };
     let busy_before = busy_when_idle(facts);
     if requests.is_none() && tokens.is_none() && busy_before.is_none() {
         return Check::unknown(
