@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use crate::harness::{Run, closed_port, inferometer, run, wait_until};
+use crate::harness::{Run, closed_port, run, wait_until};
 
 struct Llama {
     child: Child,
@@ -136,11 +136,8 @@ fn a_context_overflow_is_the_servers_400_with_its_words() {
 #[test]
 fn an_unknown_model_is_named_before_the_load() {
     let Some(llama) = Llama::start() else { return };
-    let ran = Run::of(
-        inferometer(&["run", &llama.url(), "--model", "smollm3", "-c", "1", "-n", "1", "--json"])
-            .output()
-            .expect("starts"),
-    );
+    let folder = tempfile::tempdir().expect("a folder");
+    let ran = run(folder.path(), &[&llama.url(), "--model", "smollm3", "-c", "1", "-n", "1"]);
     // llama.cpp answers to any name; what it offers is known all the same.
     assert!(ran.stderr.contains("smollm2") || ran.json.to_string().contains("smollm2"), "{}", ran.stderr);
 }
