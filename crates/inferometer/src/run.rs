@@ -27,16 +27,15 @@ pub struct Measured {
     pub run: Run,
 }
 
-/// Whether a spec can be run, as far as that shows without its server: engine, files, plan.
-pub fn check(spec: &Spec) -> Result<()> {
+/// The plan of a spec that can be run, as far as that shows without its server: engine, files, plan.
+pub fn check(spec: &Spec) -> Result<Plan> {
     if let Target::Sim(target) = &spec.target {
         sim::SimConfig::from_target(target).map_err(Failure::request)?;
     }
     for (path, what) in named_files(spec) {
         crate::files::check(path, what)?;
     }
-    Plan::with_lists(spec, lists(spec)?).map_err(Failure::request)?;
-    Ok(())
+    Plan::with_lists(spec, lists(spec)?).map_err(|error| Failure::request(error).into())
 }
 
 /// Every file that a spec names, with what is expected in it.
@@ -65,9 +64,8 @@ fn named_files(spec: &Spec) -> Vec<(&Path, &'static str)> {
 /// Measures one load point.
 pub fn measure(mut spec: Spec, runs: &Path, printer: &Printer, progress: Progress) -> Result<Measured> {
     let stop = crate::signal::stop_flag()?;
-    check(&spec)?;
+    let plan = check(&spec)?;
     let key = key(&spec)?;
-    let plan = Plan::with_lists(&spec, lists(&spec)?).map_err(Failure::request)?;
     // The folder first: a place that cannot be written is known before the server is troubled.
     std::fs::create_dir_all(runs)
         .with_context(|| format!("cannot create the folder {}", runs.display()))
