@@ -7,6 +7,7 @@ use spec::{Metric, Nanos, View};
 
 use crate::checks::machine::LimitedWindows;
 use crate::facts::{Facts, STARTED};
+use crate::instrument::floor;
 use crate::limits;
 
 /// "Adds at most `bound` to this percentile."
@@ -39,6 +40,8 @@ pub fn error_bounds(facts: &Facts, limited: &LimitedWindows) -> Vec<ErrorBound> 
     if !facts.user_view() {
         return Vec::new();
     }
+    // Where no self-check tells the floor it is unknown: the bound then holds for what this run saw.
+    let floor = floor(&facts.run.header.environment).map_or(0.0, |floor| floor.latency_ns as f64);
     let touched = limited.touched(facts);
     let in_touched = |at: Nanos| touched.iter().any(|(from, to)| at >= *from && at < *to);
     let mut out = Vec::new();
@@ -57,8 +60,7 @@ pub fn error_bounds(facts: &Facts, limited: &LimitedWindows) -> Vec<ErrorBound> 
             .collect();
         for (share, figure) in &summary.percentiles {
             let Some(value) = figure.value() else { continue };
-            // No self-check belongs to a run, so its floor is taken as nothing.
-            if let Some(error) = client_error_bound(&suspects, *share, facts.measures.rule, 0.0) {
+            if let Some(error) = client_error_bound(&suspects, *share, facts.measures.rule, floor) {
                 out.push(ErrorBound { metric, share: *share, bound: error.bound, value });
             }
         }

@@ -3,6 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 
 use measure::Measures;
+use measure::instrument::send_lag;
 use record::{Request, Run};
 use spec::{Load, Metric, Nanos, Phase, Target, View};
 
@@ -44,6 +45,14 @@ impl<'a> Facts<'a> {
         let late_limit = limits::LATE_MIN.max(Nanos((gap as f64 * limits::LATE_SHARE_OF_GAP) as u64));
         let lags = measured.iter().map(|r| send_lag(r)).collect();
         Self { run, measures, measured, from, to, late_limit, lags, windows: windows(from, span) }
+    }
+
+    /// Delay of a heartbeat from which a lane stood still: half more than the worst that this machine
+    /// shows when it has little to do, where that is known and more than the usual limit.
+    pub fn stall_limit(&self) -> Nanos {
+        let floor = self.run.header.environment.self_check.as_ref().and_then(|check| check.heartbeat_max_ns);
+        let own = floor.map_or(0.0, |worst| worst as f64 * limits::STALL_OWN);
+        limits::STALL.max(Nanos(own as u64))
     }
 
     /// Length of the span.
@@ -120,15 +129,6 @@ impl<'a> Facts<'a> {
 
 /// Latencies that start at the intended send in user view.
 pub const STARTED: [Metric; 3] = [Metric::Ttft, Metric::Ttfat, Metric::E2e];
-
-/// How late a request left for which this side is to blame: from the moment it was due (or a cap
-/// let it go) to its first byte, without the handshakes, which are the server's and the network's.
-pub fn send_lag(request: &Request) -> Option<Nanos> {
-    let due = request.intended.max(request.admitted.unwrap_or(Nanos::ZERO));
-    let handshake: Nanos = request.connection.iter().flat_map(|c| [c.connect, c.tls]).flatten().sum();
-    let late = request.write_begin?.saturating_since(due);
-    Some(late.saturating_since(handshake))
-}
 
 /// Mean gap of the intended sends in nanoseconds.
 fn mean_gap(requests: &[&Request]) -> u64 {

@@ -16,8 +16,8 @@ use crate::words::time;
 
 pub use shape::Document;
 use shape::{
-    Alone, Bounded, CheckDoc, CompletedDoc, CountsDoc, JointDoc, MarginalDoc, MetricDoc, Num, Reason, SloDoc,
-    Steady, ThroughputDoc, TokensDoc, Tool, TrustDoc, WindowDoc,
+    Alone, Bounded, CheckDoc, CompletedDoc, CountsDoc, FloorDoc, InstrumentDoc, JointDoc, MarginalDoc,
+    MetricDoc, Num, Reason, SloDoc, Steady, ThroughputDoc, TokensDoc, Tool, TrustDoc, WindowDoc,
 };
 
 /// Metrics that are always in the output, in the order of the contract.
@@ -57,10 +57,11 @@ impl RunReport {
             other_view: m
                 .other_view
                 .iter()
-                .map(|(metric, summary)| (metric.name().to_owned(), metric_doc(summary, Vec::new())))
+                .map(|(metric, summary)| (metric.name().to_owned(), metric_doc(summary, Vec::new(), None)))
                 .collect(),
             warmup: counts(&m.warmup),
             tokens: self.tokens(),
+            instrument: self.instrument(),
             little: m.little.ok().map(|l| shape::LittleDoc {
                 in_flight: Num(l.in_flight),
                 lambda_w: Num(l.lambda_w),
@@ -83,7 +84,10 @@ impl RunReport {
                     None => return None,
                 };
                 let flags = self.flags.get(&metric).cloned().unwrap_or_default();
-                Some((shape::MetricKey::of(metric, &ALWAYS), metric_doc(summary, flags)))
+                Some((
+                    shape::MetricKey::of(metric, &ALWAYS),
+                    metric_doc(summary, flags, self.floor_notes.get(&metric).cloned()),
+                ))
             })
             .collect()
     }
@@ -114,6 +118,29 @@ impl RunReport {
                     }
                     list
                 }),
+            undefined,
+        }
+    }
+
+    fn instrument(&self) -> InstrumentDoc {
+        let i = &self.instrument;
+        let mut undefined = BTreeMap::new();
+        if let Err(why) = i.send_lag {
+            undefined.insert("send_lag".to_owned(), Reason::Words(reason_words(why)));
+        }
+        if i.floor.is_none() {
+            undefined.insert("floor".to_owned(), Reason::Words(i.floor_source.clone()));
+        }
+        let [p50, p99] = i.client_lag;
+        InstrumentDoc {
+            send_lag: i.send_lag.ok(),
+            client_lag_p50: bounded("client_lag_p50", &p50, &mut undefined),
+            client_lag_p99: bounded("client_lag_p99", &p99, &mut undefined),
+            cpu_per_request_ns: number("cpu_per_request_ns", i.cpu_per_request_ns, &mut undefined),
+            cpu_per_event_ns: number("cpu_per_event_ns", i.cpu_per_event_ns, &mut undefined),
+            busiest_lane: number("busiest_lane", i.busiest_lane, &mut undefined),
+            floor: i.floor.map(|f| FloorDoc { latency_ns: f.latency_ns, gap_ns: f.gap_ns }),
+            floor_source: i.floor_source.clone(),
             undefined,
         }
     }
@@ -283,7 +310,7 @@ fn percentiles(
     })
 }
 
-fn metric_doc(summary: &MetricSummary, flags: Vec<String>) -> MetricDoc {
+fn metric_doc(summary: &MetricSummary, flags: Vec<String>, note: Option<String>) -> MetricDoc {
     let mut undefined: BTreeMap<String, Reason> =
         summary.undefined.iter().map(|(reason, n)| (reason.name().to_owned(), Reason::Count(*n))).collect();
     let mean = bounded("mean", &summary.mean, &mut undefined);
@@ -318,6 +345,7 @@ fn metric_doc(summary: &MetricSummary, flags: Vec<String>) -> MetricDoc {
         },
         tau: Num(summary.tau),
         flags,
+        note,
     }
 }
 

@@ -4,6 +4,7 @@ pub mod bound;
 pub mod caps;
 pub mod checks;
 pub mod facts;
+pub mod instrument;
 pub mod json;
 pub mod limits;
 pub mod notes;
@@ -13,5 +14,6 @@ pub mod trust;
 pub mod verdict;
 pub mod words;
 
+pub use instrument::InstrumentReport;
 pub use report::{JointReport, MarginalReport, RunReport, Share, SloReport, Verdict};
 pub use trust::{Cap, Capped, Check, CheckId, CheckState, Trust, TrustVerdict};

@@ -42,6 +42,15 @@ pub const BOUND_WITHHOLD: f64 = 0.20;
 /// Longest delay of a heartbeat.
 pub const STALL: Nanos = Nanos::from_millis(35);
 
+/// Or this many times the worst of the machine's own self-check, where that is more: judged.
+pub const STALL_OWN: f64 = 1.5;
+/// A limit beyond this lets a stop of 50 ms slip through.
+pub const STALL_BLIND: Nanos = Nanos::from_millis(45);
+
+// floor: judged.
+/// A value below this many times the instrument's own error is its as much as the server's.
+pub const FLOOR_TIMES: f64 = 10.0;
+
 // client_lag: calibrated.
 /// p99 of a window.
 pub const CLIENT_LAG: Nanos = Nanos::from_millis(10);

@@ -4,14 +4,15 @@ use std::collections::BTreeMap;
 
 use measure::{Measures, TokenSource};
 use record::{Oddity, Run, Stopped};
-use spec::{Connections, Phase, TokenizerChoice, View};
+use spec::{Connections, Metric, Phase, TokenizerChoice, View};
 
 use crate::words::{cache, count, counted, number, percent, time};
 
 /// All notes of a run, the gravest first.
-pub fn notes(run: &Run, measures: &Measures) -> Vec<String> {
+pub fn notes(run: &Run, measures: &Measures, floor: &BTreeMap<Metric, String>) -> Vec<String> {
     let mut out = Vec::new();
     ending(run, &mut out);
+    out.extend(floor.values().cloned());
     answers(run, measures, &mut out);
     counting(run, measures, &mut out);
     setting(run, measures, &mut out);

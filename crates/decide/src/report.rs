@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use spec::{Analysis, Metric, Spec};
 
 use crate::caps::apply_caps;
+use crate::instrument::{InstrumentReport, floor_notes};
 use crate::notes::notes;
 use crate::trust::{self, Trust};
 use crate::{slo, verdict};
@@ -31,6 +32,10 @@ pub struct RunReport {
     pub measures: Measures,
     /// Metrics that carry a mark, and why.
     pub flags: BTreeMap<Metric, Vec<String>>,
+    /// Metrics whose values are near the instrument's own error.
+    pub floor_notes: BTreeMap<Metric, String>,
+    /// What the instrument did, and what is known of it.
+    pub instrument: InstrumentReport,
     /// The limits.
     pub slo: SloReport,
     /// The end of it.
@@ -49,7 +54,9 @@ impl RunReport {
         slo::withhold(&mut slo, &trust, spec);
         let flags = apply_caps(&mut measures, &trust);
         let verdict = verdict::verdict(&trust, &slo, &measures, spec);
-        let notes = notes(run, &measures);
+        let instrument = InstrumentReport::new(run, &measures);
+        let floor_notes = floor_notes(&measures, instrument.floor);
+        let notes = notes(run, &measures, &floor_notes);
         Self {
             spec: Spec { analysis: *analysis, ..spec.clone() },
             environment: run.header.environment.clone(),
@@ -58,6 +65,8 @@ impl RunReport {
             trust,
             measures,
             flags,
+            floor_notes,
+            instrument,
             slo,
             verdict,
             notes,

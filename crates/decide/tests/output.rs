@@ -186,7 +186,7 @@ fn a_null_has_its_reason_and_every_number_is_finite() {
                 }
             }
         }
-        for part in ["throughput", "tokens"] {
+        for part in ["throughput", "tokens", "instrument"] {
             for (key, value) in out[part].as_object().unwrap() {
                 if value.is_null() && key != "cached" {
                     assert!(out[part]["undefined"].get(key).is_some(), "{name}: {part}.{key}");

@@ -5,6 +5,7 @@ pub mod correlation;
 pub mod distribution;
 pub mod estimate;
 mod fft;
+pub mod instrument;
 pub mod interval;
 pub mod level;
 pub mod measures;
@@ -28,6 +29,7 @@ pub use distribution::Distribution;
 pub use estimate::{
     Defined, Estimate, Figure, Interval, Method, MetricSummary, PERCENTILES, Undefined, Unit, percentile_name,
 };
+pub use instrument::{Instrument, StampErrors, Truth, stamp_errors};
 pub use level::{Bins, Levels, in_flight_series};
 pub use measures::{counts, measure};
 pub use percentile::{needed, percentile};

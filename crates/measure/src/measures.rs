@@ -6,6 +6,7 @@ use record::{Request, Run, State};
 use spec::{Analysis, Load, Metric, Nanos, Phase, View};
 
 use crate::estimate::{Defined, Undefined};
+use crate::instrument::instrument;
 use crate::interval::{mean, sample_stddev};
 use crate::level::{Levels, in_flight_series};
 use crate::request::{Observed, ttft};
@@ -42,6 +43,7 @@ pub fn measure(run: &Run, analysis: &Analysis) -> Measures {
         cold_ttft: cold_ttft(run, view),
         other_view: summaries(other, has_view),
         little: little(&samples, &throughput, &window),
+        instrument: instrument(run),
         counts,
         window,
         metrics,

@@ -7,6 +7,7 @@ use serde::Serialize;
 use spec::{Metric, Nanos, PercentileRule, View};
 
 use crate::estimate::{Defined, Estimate, MetricSummary};
+use crate::instrument::Instrument;
 
 /// Everything that one run's records say.
 #[derive(Debug, Clone, PartialEq)]
@@ -33,6 +34,8 @@ pub struct Measures {
     pub tokens: Tokens,
     /// Little's law check: completion rate × mean e2e against the time-weighted mean in flight.
     pub little: Defined<Little>,
+    /// What the instrument itself did.
+    pub instrument: Instrument,
 }
 
 /// States of requests; they add up to `offered`.

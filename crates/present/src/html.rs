@@ -2,6 +2,7 @@
 
 mod chart;
 mod definitions;
+mod instrument;
 mod metrics;
 mod pictures;
 mod record;

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::self_check::SelfCheck;
+
 /// Where and against what a run was made.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Environment {
@@ -33,6 +35,12 @@ pub struct Environment {
     pub workload_hash: String,
     /// Labels and facts that make runs comparable and are still unknown.
     pub unknown: Vec<String>,
+    /// What a self-check found on this machine before; `null`: none that holds here.
+    #[serde(default)]
+    pub self_check: Option<SelfCheck>,
+    /// Which self-check that is and of when, or why there is none.
+    #[serde(default)]
+    pub floor: String,
 }
 
 /// Labels without which a result cannot be compared or repeated by others.

@@ -11,6 +11,7 @@ pub mod recorder;
 pub mod row;
 pub mod sample;
 pub mod scrub;
+pub mod self_check;
 pub mod tables;
 pub mod writer;
 
@@ -26,6 +27,7 @@ pub use row::{
 };
 pub use sample::{ClockSample, LaneSample, MachineSample, ServerSample};
 pub use scrub::Scrubber;
+pub use self_check::{ByStamp, Ceiling, EndedBy, Floor, Machine, SELF_CHECK_VERSION, SelfCheck, Spread};
 pub use writer::{Counts, JournalWriter};
 
 /// Version of the record format and of the machine output.

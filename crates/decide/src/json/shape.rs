@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use measure::{TokenSource, Unit};
-use record::{Environment, FailureClass, Stopped, TimeoutKind};
+use record::{Environment, FailureClass, Spread, Stopped, TimeoutKind};
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 use spec::{Metric, PercentileRule, Spec, View};
@@ -44,6 +44,8 @@ pub struct Document {
     pub warmup: CountsDoc,
     /// Token accounting over completed requests.
     pub tokens: TokensDoc,
+    /// What the instrument itself did, and what is known of it.
+    pub instrument: InstrumentDoc,
     /// Little's law: mean in flight against completion rate × mean e2e; `null` where a part is not defined.
     pub little: Option<LittleDoc>,
     /// What a reader should know.
@@ -257,6 +259,8 @@ pub struct MetricDoc {
     pub tau: Num,
     /// Marks of failed checks.
     pub flags: Vec<String>,
+    /// Percentiles that are near the instrument's own error; `null`: none is, or the error is unknown.
+    pub note: Option<String>,
 }
 
 /// Percentiles over completed requests only.
@@ -403,6 +407,38 @@ pub struct TokensDoc {
     pub cold_ttft_ns: Option<Num>,
     /// The reason of every figure that is `null`.
     pub undefined: BTreeMap<String, Reason>,
+}
+
+/// What the instrument did in this run. Processor times are of its lanes, everything included.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct InstrumentDoc {
+    /// How late measured requests left, without handshakes and without the wait at a cap.
+    pub send_lag: Option<Spread>,
+    /// Median delay between the kernel's receive stamp and the program, nanoseconds.
+    pub client_lag_p50: Option<Bounded>,
+    /// Its 99th percentile.
+    pub client_lag_p99: Option<Bounded>,
+    /// For each request sent.
+    pub cpu_per_request_ns: Option<Num>,
+    /// For each streamed event with output.
+    pub cpu_per_event_ns: Option<Num>,
+    /// The busiest lane in the busiest second, as a share of its core.
+    pub busiest_lane: Option<Num>,
+    /// The error that every value has; `null`: unknown.
+    pub floor: Option<FloorDoc>,
+    /// Which self-check says so, or why none does.
+    pub floor_source: String,
+    /// The reason of every figure that is `null`.
+    pub undefined: BTreeMap<String, Reason>,
+}
+
+/// The instrument's own error.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct FloorDoc {
+    /// Of a latency that has a start.
+    pub latency_ns: u64,
+    /// Of a time between two events.
+    pub gap_ns: u64,
 }
 
 /// Little's law.

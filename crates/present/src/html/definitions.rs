@@ -4,7 +4,7 @@ use decide::RunReport;
 use maud::{Markup, html};
 use spec::View;
 
-const METRICS: [(&str, &str); 10] = [
+const METRICS: [(&str, &str); 11] = [
     ("TTFT", "time to first token: arrival of the first chunk with output of any kind − start"),
     ("TTFAT", "the same for the first chunk of answer text or a tool call (differs for reasoning models)"),
     ("E2E", "arrival of the last chunk with output − start"),
@@ -15,6 +15,10 @@ const METRICS: [(&str, &str); 10] = [
     ("largest gap", "the longest wait between two chunks of a request: the stall that a user sees"),
     ("send lag", "first byte written − intended send"),
     ("client lag", "moment at which the program saw a read − kernel receive time"),
+    (
+        "own error",
+        "median difference between this machine’s figures and a server’s own log, from `inferometer self-check`",
+    ),
 ];
 
 pub(super) fn section(report: &RunReport) -> Markup {

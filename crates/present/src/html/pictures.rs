@@ -172,6 +172,7 @@ pub(super) fn instrument(report: &RunReport, pictures: &Pictures) -> Markup {
             p.lead { "What the client itself added. Where these figures are near a server figure, that figure is the client’s as much as the server’s." }
             @if !curves.is_empty() { div.four { @for curve in curves { (distribution(report, pictures, curve)) } } }
             dl.kv style="margin-top:14px" {
+                (super::instrument::own_figures(report))
                 @for check in checks.into_iter().filter_map(|id| report.trust.check(id)) {
                     dt { (check.id.label()) }
                     dd { (check.figure) @if !check.limit.is_empty() { " (limit " (check.limit) ")" } }
