@@ -246,6 +246,22 @@ fn a_slipping_timetable_fails_arrivals() {
 }
 
 #[test]
+fn a_late_last_quarter_names_no_ceiling_when_all_was_sent() {
+    // 8 ms late from three quarters on: beyond 5 % of the gap, and every request is sent in time for the end.
+    let mut run = healthy_open(20.0, 30);
+    let n = measured(&mut run).count();
+    for r in measured(&mut run).skip(n * 3 / 4 - 1).take(n / 4) {
+        shift(r, ms(8.0));
+    }
+    watch_lanes(&mut run);
+    let check = expect(&judge(&run), CheckId::Arrivals, CheckState::Fail);
+    assert!(check.figure.starts_with(&format!("{n} of {n}")), "{}", check.figure);
+    assert!(
+        check.advice.unwrap().starts_with("The plan was not sent in time: every request left, but late.")
+    );
+}
+
+#[test]
 fn unsent_requests_limit_or_invalidate() {
     for (every, verdict) in [(20, TrustVerdict::Limited), (5, TrustVerdict::Invalid)] {
         let mut run = healthy_open(6.0, 30);
@@ -511,6 +527,11 @@ fn lanes_and_records_disagree() {
     let mut run = healthy_open(6.0, 30);
     run.lanes.iter_mut().for_each(|s| s.in_flight += 1);
     expect(&judge(&run), CheckId::Bookkeeping, CheckState::Fail);
+    // A lane that stood still could not count: what it did not do is no fault of the books.
+    run.lanes[20].heartbeat_max = ms(1_000.0);
+    let trust = judge(&run);
+    expect(&trust, CheckId::LaneStall, CheckState::Fail);
+    expect(&trust, CheckId::Bookkeeping, CheckState::Pass);
 }
 
 #[test]

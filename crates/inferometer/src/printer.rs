@@ -2,6 +2,7 @@
 
 use std::io::{self, IsTerminal, Write};
 
+use anyhow::{Context, Result};
 use present::Style;
 
 use crate::cli::{Color, Screen};
@@ -55,11 +56,11 @@ impl Printer {
     }
 
     /// Data for machines. A closed pipe (`| head`) is no error.
-    pub fn data(&self, text: &str) -> io::Result<()> {
+    pub fn data(&self, text: &str) -> Result<()> {
         let mut out = io::stdout().lock();
         match out.write_all(text.as_bytes()).and_then(|()| out.write_all(b"\n")).and_then(|()| out.flush()) {
             Err(e) if e.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-            other => other,
+            other => other.context("cannot write to standard output"),
         }
     }
 }

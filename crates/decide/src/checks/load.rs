@@ -61,18 +61,17 @@ pub fn arrivals(facts: &Facts) -> Check {
         figure.push_str(", counted from when the cap let them go");
     }
     let seconds = facts.span().as_secs_f64();
-    let ceiling = if seconds > 0.0 {
-        format!("the client's ceiling is {} req/s", number(sent as f64 / seconds))
+    let what = if unsent == 0 {
+        "The plan was not sent in time: every request left, but late".to_owned()
+    } else if seconds > 0.0 {
+        format!("The plan was not sent: the client's ceiling is {} req/s", number(sent as f64 / seconds))
     } else {
-        "the run ended before all was sent".to_owned()
+        "The plan was not sent: the run ended before all was sent".to_owned()
     };
     let less = if facts.has_timetable() { " or a lower rate (--rate)" } else { " or a less busy machine" };
     Check::judged(CheckId::Arrivals, fails, figure, limit)
         .grave(share < limits::INVALID_SENT && unsent >= limits::LATE_AT_LEAST)
-        .if_failed(
-            format!("The plan was not sent: {ceiling}. Use more lanes (--lanes){less}."),
-            [Cap::Withhold(Capped::Slo)],
-        )
+        .if_failed(format!("{what}. Use more lanes (--lanes){less}."), [Cap::Withhold(Capped::Slo)])
 }
 
 /// When this side let it go: on the wire, or, where the server gave no connection, out of the pacer. A
@@ -310,8 +309,8 @@ fn sampled(facts: &Facts, levels: &Levels) -> Option<(f64, f64)> {
     let inside: Vec<_> = facts.run.lanes.iter().filter(|s| s.to >= facts.from && s.to <= facts.to).collect();
     let lanes = inside.iter().map(|s| s.lane).collect::<std::collections::BTreeSet<_>>().len();
     let per_lane = inside.len() as f64 / lanes.max(1) as f64;
-    // Fewer samples say nothing about a mean.
-    if per_lane < 8.0 {
+    // Fewer samples say nothing about a mean, and a lane that stood still did not count.
+    if per_lane < 8.0 || inside.iter().any(|s| s.heartbeat_max > limits::STALL) {
         return None;
     }
     let seen = inside.iter().map(|s| f64::from(s.in_flight)).sum::<f64>() / per_lane;

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
-use anyhow::{Result, anyhow};
+use anyhow::{Context, Result, anyhow};
 use corpus::{Corpus, Tokenizer};
 use record::{Entry, Footer, Header, RecordError, Recorder, Run, RunFolder, Scrubber, Stopped};
 use wire::Output;
@@ -84,8 +84,10 @@ impl Journal {
         if let Some(error) = written.error {
             printer.warn(&format!("the journal could not be written to its end: {error}"));
         }
-        let mut run =
-            record::read(&self.folder.journal()).map_err(|e| anyhow::Error::from(Failure::request(e)))?;
+        let journal = self.folder.journal();
+        let mut run = record::read(&journal)
+            .with_context(|| format!("{} was there when the run began", journal.display()))
+            .map_err(Failure::request)?;
         // A disk too full for the footer leaves a journal that looks as if this process had been killed.
         if failed {
             run.footer.stopped = Stopped::WriteError;

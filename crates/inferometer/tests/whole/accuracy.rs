@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use crate::harness::{only_run, percentile, run};
+use crate::harness::{percentile, recorded, run};
 
 /// What the engine wrote down about one request, on the same CLOCK_MONOTONIC.
 struct Truth {
@@ -31,8 +31,7 @@ fn truth(path: &Path) -> BTreeMap<u64, Truth> {
 
 /// Per-request errors in nanoseconds: of TTFT, and of each gap between tokens.
 fn errors(folder: &Path, truth: &BTreeMap<u64, Truth>) -> (Vec<f64>, Vec<f64>) {
-    let journal = only_run(folder).join("journal.jsonl.zst");
-    let recorded = record::read(&journal).expect("the journal");
+    let recorded = recorded(folder);
     let (mut ttft, mut gaps) = (Vec::new(), Vec::new());
     for request in recorded.requests.iter().filter(|r| r.state.is_ok() && r.phase == spec::Phase::Measure) {
         let Some(engine) = truth.get(&request.seq) else {

@@ -1,10 +1,9 @@
 //! What goes wrong, and what the report makes of it.
 
-use std::io::{Read, Write};
-use std::net::TcpListener;
-use std::time::Duration;
+use record::{FailureClass, State, TimeoutKind};
 
-use crate::harness::{Sim, only_run, quiet_run, run};
+use crate::harness::{only_run, quiet_run, recorded, run};
+use crate::scripted::{Scripted, plain};
 
 #[test]
 fn fast_failures_leave_the_median_alone_and_lower_the_attainment() {
@@ -98,33 +97,6 @@ fn every_fault_has_its_class() {
 }
 
 #[test]
-fn one_stalled_stream_of_three_ends_at_the_idle_limit() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let ran = run(
-        folder.path(),
-        &[
-            "sim://fixed?ttft=5ms&tpot=1ms&fault=stall=1:seq=2",
-            "-c",
-            "3",
-            "-n",
-            "3",
-            "--isl",
-            "16",
-            "--osl",
-            "8",
-            "--warmup",
-            "none",
-            "--idle-timeout",
-            "1s",
-            "--no-check",
-        ],
-    );
-    assert_eq!(ran.json["requests"]["ok"], 2, "{}\n{}", ran.json["requests"], ran.stderr);
-    assert_eq!(ran.json["requests"]["timed_out"], 1);
-    assert!(ran.number("window/duration_ns") < 5e9, "{}", ran.json["window"]);
-}
-
-#[test]
 fn a_server_that_rejects_optional_fields_is_asked_once_without() {
     for (fault, word) in [("reject-stream-options", "stream_options"), ("reject-ignore-eos", "ignore_eos")] {
         let folder = tempfile::tempdir().expect("a folder");
@@ -174,60 +146,6 @@ fn an_early_stop_shows_in_the_output_lengths() {
     assert_eq!(ran.json["requests"]["ok"], 50);
 }
 
-/// A server that accepts, reads and never answers a word: the limit on the first token ends it.
-#[test]
-fn a_silent_server_ends_at_the_first_token_limit() {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("bound");
-    let url = format!("http://{}", listener.local_addr().expect("an address"));
-    std::thread::spawn(move || {
-        let mut held = Vec::new();
-        for mut stream in listener.incoming().flatten() {
-            let mut some = [0; 64];
-            let _ = stream.read(&mut some);
-            held.push(stream);
-        }
-    });
-    let folder = tempfile::tempdir().expect("a folder");
-    let ran = run(
-        folder.path(),
-        &[
-            &url,
-            "--model",
-            "m",
-            "--no-check",
-            "-c",
-            "2",
-            "-n",
-            "2",
-            "--first-token-timeout",
-            "400ms",
-            "--warmup",
-            "none",
-        ],
-    );
-    assert_eq!(ran.code, 4, "{}", ran.stderr);
-    assert_eq!(ran.json["requests"]["timed_out_by_kind"]["first_token"], 2, "{}", ran.json["requests"]);
-}
-
-/// Bytes that are no HTTP at all.
-#[test]
-fn garbage_is_a_protocol_failure() {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("bound");
-    let url = format!("http://{}", listener.local_addr().expect("an address"));
-    std::thread::spawn(move || {
-        for mut stream in listener.incoming().flatten() {
-            let mut some = [0; 4096];
-            let _ = stream.read(&mut some);
-            let _ = stream.write_all(b"\x00\xffthis is no HTTP\r\n\r\n");
-        }
-    });
-    let folder = tempfile::tempdir().expect("a folder");
-    let ran =
-        run(folder.path(), &[&url, "--model", "m", "--no-check", "-c", "1", "-n", "3", "--warmup", "none"]);
-    assert_eq!(ran.code, 4, "{}", ran.stderr);
-    assert_eq!(ran.json["requests"]["failed_by_class"]["protocol"], 3, "{}", ran.json["requests"]);
-}
-
 #[test]
 fn a_key_stands_in_no_artefact() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -264,24 +182,77 @@ fn a_key_stands_in_no_artefact() {
     }
 }
 
-/// A server that goes away in the middle: every request has a state, the run ends by itself.
+/// Plain HTTP, or nothing, where TLS is expected.
 #[test]
-fn a_server_killed_in_the_middle_loses_nothing() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let mut sim = Sim::start("sim://fixed?ttft=20ms&tpot=5ms", None);
-    let url = sim.url.clone();
-    let path = folder.path().to_owned();
-    let running = std::thread::spawn(move || {
-        run(
-            &path,
-            &[&url, "--rate", "50", "--duration", "3s", "--isl", "16", "--osl", "16", "--warmup", "none"],
-        )
+fn a_handshake_that_fails() {
+    let plain_text = Scripted::start(|link| {
+        link.part(1);
+        link.send("HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n");
+        link.hold();
     });
-    std::thread::sleep(Duration::from_millis(1500));
-    sim.kill();
-    let ran = running.join().expect("ended");
-    ran.assert_books_balance();
-    assert!(ran.number("requests/ok") > 20.0, "{}", ran.json["requests"]);
-    assert!(ran.number("requests/failed") > 20.0, "{}", ran.json["requests"]);
-    assert_eq!(ran.check("failures"), "fail");
+    let silent = Scripted::start(|link| {
+        link.hold();
+    });
+    for (server, class, kind) in
+        [(plain_text, Some(FailureClass::Tls), None), (silent, None, Some(TimeoutKind::Connect))]
+    {
+        let folder = tempfile::tempdir().expect("a folder");
+        let url = server.url.replace("http:", "https:");
+        let mut args = vec![url.as_str(), "--model", "m", "--no-check", "-c", "1", "-n", "2", "--insecure"];
+        args.extend(["--warmup", "none", "--tokenizer", "none", "--connect-timeout", "500ms"]);
+        let ran = run(folder.path(), &args);
+        assert_eq!(ran.code, 4, "{}", ran.stderr);
+        for request in recorded(folder.path()).requests {
+            let expected = match (&request.state, class, kind) {
+                (State::Failed { class: found, .. }, Some(class), _) => *found == class,
+                (State::TimedOut { limit }, _, Some(kind)) => *limit == kind,
+                _ => false,
+            };
+            assert!(expected, "{:?}", request.state);
+        }
+    }
+}
+
+/// A refusal that comes while eight megabytes of request are still on their way.
+#[test]
+fn a_large_request_that_is_refused_half_way() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let prompt = "many words ".repeat(800_000);
+    let data = crate::harness::file(folder.path(), "large.jsonl", &format!("{{\"prompt\":\"{prompt}\"}}\n"));
+    let data = format!("jsonl:{}", data.display());
+    for (name, closes_at_once) in [("lingers", false), ("closes at once", true)] {
+        let server = Scripted::start(move |link| {
+            link.part(1000);
+            link.send(plain("413 Large", "connection: close\r\n", "{\"error\":\"too long\"}"));
+            if !closes_at_once {
+                link.half_close();
+                link.hold();
+            }
+        });
+        let runs = folder.path().join(name);
+        let mut args = vec![server.url.as_str(), "--model", "m", "--no-check", "-c", "1", "-n", "2"];
+        args.extend([
+            "--warmup",
+            "none",
+            "--tokenizer",
+            "none",
+            "--data",
+            &data,
+            "--isl",
+            "data",
+            "--osl",
+            "3",
+        ]);
+        let ran = run(&runs, &args);
+        let rows = recorded(&runs).requests;
+        assert_eq!((ran.code, rows.len()), (4, 2), "{name}: {}", ran.stderr);
+        for request in rows {
+            let State::Failed { class, detail } = &request.state else { panic!("{name}: {request:?}") };
+            // Where the server resets what it did not read, its words may be lost on the way.
+            assert!(
+                *class == FailureClass::Http4xx || (closes_at_once && *class == FailureClass::Truncated),
+                "{name}: {class:?} {detail}"
+            );
+        }
+    }
 }

@@ -1,12 +1,16 @@
 //! Starting the binary, engines, and reading what they leave.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use serde_json::Value;
+
+/// Longer than any run of these tests takes on a busy machine: what has not ended by then hangs.
+const HANGS: Duration = Duration::from_secs(60);
 
 /// The binary under test.
 pub const BINARY: &str = env!("CARGO_BIN_EXE_inferometer");
@@ -18,11 +22,17 @@ pub fn inferometer(args: &[&str]) -> Command {
     command
 }
 
+/// The binary, started by a shell that has set its limits.
+pub fn with_limits(limits: &str, args: &[&str]) -> Command {
+    let mut command = Command::new("bash");
+    command.args(["-c", &format!("{limits}; exec \"$0\" \"$@\""), BINARY]).args(args);
+    command.env("NO_COLOR", "1");
+    command
+}
+
 /// The output of `inferometer run ARGS --json --out FOLDER`.
 pub fn run(folder: &Path, args: &[&str]) -> Run {
-    let mut command = inferometer(&["run"]);
-    command.args(args).args(["--json", "--progress", "off", "--out"]).arg(folder);
-    Run::of(command.output().expect("the binary starts"))
+    Started::run(folder, args).end()
 }
 
 /// A run that is repeated, a few times, while other work on this machine takes the CPU from it: such a run is rightly
@@ -43,19 +53,93 @@ pub fn quiet_run(args: &[&str]) -> (Run, tempfile::TempDir) {
 const DISTURBED: [&str; 7] =
     ["machine", "send_lag", "lane_stall", "client_lag", "lane_busy", "coalesced", "in_flight"];
 
+/// A command under way, which is killed when the test gives it up.
+pub struct Started {
+    child: Child,
+    stdout: Option<JoinHandle<Vec<u8>>>,
+    stderr: Option<JoinHandle<Vec<u8>>>,
+}
+
+impl Started {
+    /// `inferometer run ARGS --json --out FOLDER`.
+    pub fn run(folder: &Path, args: &[&str]) -> Self {
+        let mut command = inferometer(&["run"]);
+        command.args(args).args(["--json", "--progress", "off", "--out"]).arg(folder);
+        Self::start(&mut command)
+    }
+
+    /// Any command; what it prints is collected.
+    pub fn start(command: &mut Command) -> Self {
+        let mut child =
+            command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the command starts");
+        let stdout = child.stdout.take().map(collect);
+        let stderr = child.stderr.take().map(collect);
+        Self { child, stdout, stderr }
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Waits for the end; the test fails if it does not come, or comes with a panic.
+    pub fn end(mut self) -> Run {
+        let mut peak_bytes = 0;
+        let mut code = None;
+        wait_until("the end of the command", HANGS, || {
+            peak_bytes = peak_memory(self.pid()).unwrap_or(0).max(peak_bytes);
+            code = self.child.try_wait().expect("a child of this test").map(|s| s.code().unwrap_or(-1));
+            code.is_some()
+        });
+        let read = |pipe: Option<JoinHandle<Vec<u8>>>| {
+            pipe.and_then(|reader| reader.join().ok()).unwrap_or_default()
+        };
+        let (stdout, stderr) = (read(self.stdout.take()), read(self.stderr.take()));
+        let run = Run::read(code.unwrap_or(-1), &stdout, &stderr, peak_bytes);
+        assert!(!run.stderr.contains("panicked"), "{}", run.stderr);
+        run
+    }
+}
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn collect(mut pipe: impl Read + Send + 'static) -> JoinHandle<Vec<u8>> {
+    std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        let _ = pipe.read_to_end(&mut bytes);
+        bytes
+    })
+}
+
+/// The most memory that a process has held so far.
+fn peak_memory(pid: u32) -> Option<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    Some(line.trim().trim_end_matches(" kB").parse::<u64>().ok()? << 10)
+}
+
 /// What a run printed and how it ended.
 #[derive(Debug)]
 pub struct Run {
     pub code: i32,
     pub json: Value,
     pub stderr: String,
+    /// The most memory that it held, as far as it was watched.
+    pub peak_bytes: u64,
 }
 
 impl Run {
     pub fn of(output: Output) -> Self {
-        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
-        let json = serde_json::from_slice(&output.stdout).unwrap_or(Value::Null);
-        Self { code: output.status.code().unwrap_or(-1), json, stderr }
+        Self::read(output.status.code().unwrap_or(-1), &output.stdout, &output.stderr, 0)
+    }
+
+    fn read(code: i32, stdout: &[u8], stderr: &[u8], peak_bytes: u64) -> Self {
+        let stderr = String::from_utf8_lossy(stderr).into_owned();
+        Self { code, json: serde_json::from_slice(stdout).unwrap_or(Value::Null), stderr, peak_bytes }
     }
 
     /// The number at a path such as `metrics/ttft/p50/value`.
@@ -78,6 +162,13 @@ impl Run {
             .unwrap_or_else(|| panic!("no check {id}: {}\n{}", self.json["trust"], self.stderr))
     }
 
+    /// What a trust check found, in words.
+    pub fn figure(&self, id: &str) -> String {
+        let checks = self.json["trust"]["checks"].as_array().map_or(&[][..], Vec::as_slice);
+        let check = checks.iter().find(|c| c["id"] == id).unwrap_or_else(|| panic!("no check {id}"));
+        check["figure"].as_str().unwrap_or_default().replace('\u{a0}', " ")
+    }
+
     /// Other work on this machine took the CPU, and the run says so.
     pub fn is_disturbed(&self) -> bool {
         DISTURBED.iter().any(|id| self.check(id) == "fail")
@@ -95,6 +186,11 @@ impl Run {
         let sum = of("ok") + of("failed") + of("timed_out") + of("cancelled") + of("shed");
         assert_eq!(of("offered"), sum, "{}", self.json["requests"]);
     }
+}
+
+/// What the journal of the only run below `folder` holds.
+pub fn recorded(folder: &Path) -> record::Run {
+    record::read(&only_run(folder).join("journal.jsonl.zst")).expect("the journal")
 }
 
 /// The only run folder below `folder`.
@@ -131,6 +227,10 @@ impl Sim {
         Self { child, url: said["listening"].as_str().expect("an address").to_owned() }
     }
 
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Kills it at once.
     pub fn kill(&mut self) {
         self.child.kill().expect("killed");
@@ -159,12 +259,10 @@ pub fn closed_port() -> u16 {
 
 /// Waits until `done` or panics after `limit`.
 pub fn wait_until(what: &str, limit: Duration, mut done: impl FnMut() -> bool) {
-    let step = Duration::from_millis(20);
-    let mut left = limit.as_millis() / step.as_millis();
+    let clock = clock::Clock::start();
     while !done() {
-        assert!(left > 0, "{what}: not within {limit:?}");
-        left -= 1;
-        std::thread::sleep(step);
+        assert!(clock.now().duration() < limit, "{what}: not within {limit:?}");
+        std::thread::sleep(Duration::from_millis(5));
     }
 }
 

@@ -7,3 +7,7 @@ mod faults;
 mod harness;
 mod interrupt;
 mod journey;
+mod mangled;
+mod scripted;
+mod storage;
+mod wrong_answers;
