@@ -5,10 +5,10 @@ use measure::request::value;
 use record::Request;
 use spec::{Metric, Nanos, View};
 
-use crate::checks::machine::LimitedWindows;
 use crate::facts::{Facts, STARTED};
 use crate::instrument::floor;
 use crate::limits;
+use crate::windows::LimitedWindows;
 
 /// "Adds at most `bound` to this percentile."
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -42,7 +42,7 @@ pub fn error_bounds(facts: &Facts, limited: &LimitedWindows) -> Vec<ErrorBound> 
     }
     // Where no self-check tells the floor it is unknown: the bound then holds for what this run saw.
     let floor = floor(&facts.run.header.environment).map_or(0.0, |floor| floor.latency_ns as f64);
-    let touched = limited.touched(facts);
+    let touched = limited.touched();
     let in_touched = |at: Nanos| touched.iter().any(|(from, to)| at >= *from && at < *to);
     let mut out = Vec::new();
     for metric in STARTED {

@@ -182,7 +182,11 @@ pub fn schema() -> serde_json::Value {
 }
 
 fn trust(trust: &Trust) -> TrustDoc {
-    TrustDoc { verdict: trust.verdict, checks: trust.checks.iter().map(check).collect() }
+    TrustDoc {
+        verdict: trust.verdict,
+        checks: trust.checks.iter().map(check).collect(),
+        client: trust.client.clone(),
+    }
 }
 
 fn check(check: &Check) -> CheckDoc {

@@ -12,8 +12,10 @@ pub mod report;
 pub mod slo;
 pub mod trust;
 pub mod verdict;
+pub mod windows;
 pub mod words;
 
 pub use instrument::InstrumentReport;
 pub use report::{JointReport, MarginalReport, RunReport, Share, SloReport, Verdict};
 pub use trust::{Cap, Capped, Check, CheckId, CheckState, Trust, TrustVerdict};
+pub use windows::{Cause, ClientWindows, LimitedWindow};

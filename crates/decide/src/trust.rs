@@ -7,11 +7,11 @@ use serde::{Deserialize, Serialize};
 use spec::{Metric, Statistic};
 
 use crate::bound::error_bounds;
-use crate::checks::machine::LimitedWindows;
 use crate::checks::sending::bound_caps;
 use crate::checks::{answers, clock, load, machine, prompts, samples, sending, server, steady};
 use crate::facts::Facts;
 use crate::limits;
+use crate::windows::{ClientWindows, LimitedWindows};
 
 /// May the numbers be believed?
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -20,6 +20,8 @@ pub struct Trust {
     pub verdict: TrustVerdict,
     /// Every check, failed first, then unknown, then passed.
     pub checks: Vec<Check>,
+    /// The seconds in which this side was the bottleneck.
+    pub client: ClientWindows,
 }
 
 /// The verdict on the measurement.
@@ -265,17 +267,19 @@ pub fn judge(run: &Run, measures: &Measures) -> Trust {
     let facts = Facts::new(run, measures);
     let limited = LimitedWindows::new(&facts);
     let bounds = error_bounds(&facts, &limited);
+    let arrivals = load::arrivals(&facts);
+    let sent_in_time = !arrivals.failed();
     let mut checks = vec![
         sending::send_lag(&facts, &bounds),
         machine::lane_stall(&facts, &bound_caps(&bounds)),
-        machine::client_lag(&facts),
+        machine::client_lag(&facts, &limited),
         machine::machine(&facts),
         machine::lane_busy(&facts),
         machine::coalesced(&facts),
-        load::arrivals(&facts),
+        arrivals,
         load::in_flight(&facts),
         load::bookkeeping(&facts),
-        steady::overload(&facts),
+        steady::overload(&facts, sent_in_time),
         steady::steady(&facts),
         steady::stalls(&facts),
         samples::samples(&facts),
@@ -303,7 +307,7 @@ pub fn judge(run: &Run, measures: &Measures) -> Trust {
     let trust = Trust::of(checks, &must_know(run));
     // A run that ended before its measurement began says nothing at all.
     let verdict = if measures.counts.offered == 0 { TrustVerdict::Invalid } else { trust.verdict };
-    Trust { verdict, ..trust }
+    Trust { verdict, client: limited.report(), ..trust }
 }
 
 /// Checks that a number rests on: unknown ones limit the measurement.
@@ -337,7 +341,7 @@ impl Trust {
             CheckState::Pass => 2,
         };
         checks.sort_by_key(|c| (order(c.state), c.id));
-        Self { verdict, checks }
+        Self { verdict, checks, client: ClientWindows::default() }
     }
 
     /// The check of this name.

@@ -101,22 +101,6 @@ fn late_sends_are_seen() {
     assert!(!late.check(CheckId::SendLag).unwrap().figure.contains("late"));
 }
 
-/// Sends a request later, and everything that follows.
-fn shift(r: &mut record::Request, by: Nanos) {
-    for stamp in
-        [&mut r.dispatched, &mut r.write_begin, &mut r.write_end, &mut r.headers, &mut r.done, &mut r.closed]
-            .into_iter()
-            .flatten()
-    {
-        *stamp += by;
-    }
-    for chunk in &mut r.chunks {
-        chunk.arrival += by;
-        chunk.seen += by;
-        chunk.earliest += by;
-    }
-}
-
 #[test]
 fn a_handshake_or_a_cap_is_not_a_late_send() {
     let mut run = healthy_open(6.0, 30);
@@ -851,6 +835,32 @@ fn somebody_else_on_the_server() {
     // More than half is foreign.
     scraped(&mut run, 9.0, 2.1);
     assert_eq!(judge(&run).verdict, TrustVerdict::Invalid);
+}
+
+/// A look before the first send shows what ran there already, though never what ran beside us.
+#[test]
+fn what_ran_there_before_ours_and_another_run_beside_it_are_foreign() {
+    let look = |running: f64, waiting: f64| {
+        let sample =
+            ServerSample { running: Some(running), waiting: Some(waiting), ..ServerSample::default() };
+        vec![sample]
+    };
+    let mut run = healthy_open(6.0, 30);
+    run.server = look(0.0, 0.0);
+    let check = expect(&judge(&run), CheckId::Foreign, CheckState::Unknown);
+    assert!(check.figure.starts_with("nothing ran there before ours"), "{check:?}");
+    run.server = look(2.0, 1.0);
+    let check = expect(&judge(&run), CheckId::Foreign, CheckState::Fail);
+    assert_eq!(check.figure, "3\u{a0}requests ran there before ours began");
+    run.server.clear();
+    run.footer.others = vec!["process 7, /runs/a".to_owned()];
+    let check = expect(&judge(&run), CheckId::Foreign, CheckState::Fail);
+    assert_eq!(check.figure, "this machine measured it at the same time: process 7, /runs/a");
+    // The scraper's own first reading, beside requests of ours, is no look before.
+    let mut run = healthy_open(6.0, 30);
+    scraped(&mut run, 1.0, 1.0);
+    run.server[0].ours_in_flight = 0;
+    expect(&judge(&run), CheckId::Foreign, CheckState::Pass);
 }
 
 #[test]

@@ -82,6 +82,7 @@ fn flags(args: &RunArgs) -> Result<Draft, Vec<SpecError>> {
         ("--lanes", "client.lanes", &args.client.lanes),
         ("--connections", "client.connections", &args.client.connections),
         ("--retries", "client.retries", &args.client.retries),
+        ("--metrics-every", "client.metrics_every", &args.client.metrics_every),
     ] {
         setter.text(flag, key, value.as_deref());
     }

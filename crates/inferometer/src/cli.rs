@@ -31,12 +31,23 @@ pub struct Screen {
     /// Signs in ASCII (`ok FAIL ?` instead of `✓ ✕ ?`).
     #[arg(long, global = true, help_heading = "Screen")]
     pub ascii: bool,
-    /// Progress while running: `auto` draws on a terminal and prints a line every 10 s elsewhere.
+    /// Progress while running: `auto` draws on a terminal and prints a line every 10 s elsewhere; `live` fills the
+    /// terminal.
     #[arg(long, global = true, value_enum, default_value_t = Progress::Auto, help_heading = "Screen")]
     pub progress: Progress,
+    /// The same as `--progress live`.
+    #[arg(long, global = true, conflicts_with = "progress", help_heading = "Screen")]
+    pub live: bool,
     /// Errors only.
     #[arg(long, short, global = true, help_heading = "Screen")]
     pub quiet: bool,
+}
+
+impl Screen {
+    /// How progress is shown, by whichever flag.
+    pub fn progress(&self) -> Progress {
+        if self.live { Progress::Live } else { self.progress }
+    }
 }
 
 /// When to colour.
@@ -55,10 +66,23 @@ pub enum Color {
 pub enum Progress {
     /// Bars on a terminal, plain lines elsewhere.
     Auto,
+    /// A view of the whole run over the whole terminal; `q` or Ctrl-C ends the measurement.
+    Live,
     /// Plain lines.
     Plain,
     /// None.
     Off,
+}
+
+/// What to do when another run measures the endpoint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum IfBusy {
+    /// Nothing is sent.
+    Refuse,
+    /// Begin when it has ended.
+    Wait,
+    /// Measure all the same; the check `foreign` fails.
+    Share,
 }
 
 /// The verbs.
@@ -301,6 +325,12 @@ pub struct ClientArgs {
     /// Receive times from this program instead of the kernel.
     #[arg(long)]
     pub no_kernel_stamps: bool,
+    /// Another run on this machine measures the same endpoint: refuse, wait for its end, or share it.
+    #[arg(long, value_enum, value_name = "WHAT", default_value_t = IfBusy::Refuse)]
+    pub if_busy: IfBusy,
+    /// Between two readings of the server's metrics; `off`: none while the run goes on [default: 1s].
+    #[arg(long, value_name = "TIME")]
+    pub metrics_every: Option<String>,
 }
 
 /// How numbers are computed.

@@ -21,7 +21,7 @@ pub fn run(args: &RunArgs, printer: &Printer, progress: Progress) -> Result<u8> 
         printer.data(&serde_json::to_string_pretty(&spec.redacted())?)?;
         return Ok(0);
     }
-    let measured = run::measure(spec, &args.record.out, printer, progress)?;
+    let measured = run::measure(spec, &args.record.out, args.client.if_busy, printer, progress)?;
     let report = RunReport::build(&measured.run, &measured.run.header.spec.analysis);
     let json = report.to_json();
     let folder = &measured.folder;
@@ -261,6 +261,7 @@ mod tests {
             color: crate::cli::Color::Never,
             ascii: false,
             progress: Progress::Off,
+            live: false,
             quiet: true,
         };
         let error = serve(&args, &Printer::new(&screen)).unwrap_err();

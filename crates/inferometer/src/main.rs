@@ -22,7 +22,7 @@ use printer::Printer;
 fn main() -> ExitCode {
     let cli = Cli::parse();
     let printer = Printer::new(&cli.screen);
-    match execute(cli.command, &printer, cli.screen.progress) {
+    match execute(cli.command, &printer, cli.screen.progress()) {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
             printer.error(&error);

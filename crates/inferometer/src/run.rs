@@ -1,5 +1,6 @@
 //! One measurement, from a spec to its records: engine, session, plan, prompts, lanes, journal.
 
+mod endpoint;
 mod journal;
 mod progress;
 mod prompts;
@@ -14,10 +15,11 @@ use record::{Environment, Run, RunFolder, Scrubber};
 use spec::{KeySource, Lengths, Load, Nanos, Source, Spec, Target, TokenizerChoice};
 use wire::{Drive, EndpointError, Live, Secret, Session, SessionError};
 
-use crate::cli::Progress;
+use crate::cli::{IfBusy, Progress};
 use crate::embedded::Embedded;
 use crate::failure::Failure;
 use crate::printer::Printer;
+use endpoint::Claim;
 
 /// A measurement that was made.
 pub struct Measured {
@@ -62,7 +64,13 @@ fn named_files(spec: &Spec) -> Vec<(&Path, &'static str)> {
 }
 
 /// Measures one load point.
-pub fn measure(mut spec: Spec, runs: &Path, printer: &Printer, progress: Progress) -> Result<Measured> {
+pub fn measure(
+    mut spec: Spec,
+    runs: &Path,
+    busy: IfBusy,
+    printer: &Printer,
+    progress: Progress,
+) -> Result<Measured> {
     let stop = crate::signal::stop_flag()?;
     let plan = check(&spec)?;
     let key = key(&spec)?;
@@ -70,6 +78,8 @@ pub fn measure(mut spec: Spec, runs: &Path, printer: &Printer, progress: Progres
     std::fs::create_dir_all(runs)
         .with_context(|| format!("cannot create the folder {}", runs.display()))
         .map_err(Failure::request)?;
+
+    let mut claim = Claim::take(&spec.target, busy, printer, &stop)?;
 
     // A vocabulary loads on a thread of its own: where the model's name is known, while the server is asked.
     let guess = known_model(&spec);
@@ -94,6 +104,7 @@ pub fn measure(mut spec: Spec, runs: &Path, printer: &Printer, progress: Progres
     let corpus = Corpus::with_tokenizer(&spec.workload, tokenizer, spec.seed).map_err(Failure::request)?;
 
     let folder = RunFolder::create(runs, wall_ns(), &folder_name(&spec)).map_err(Failure::request)?;
+    claim.name(folder.path());
     let scrubber = Scrubber::new(secrets(&spec, key.as_deref()));
     let header = record::Header {
         schema_version: record::SCHEMA_VERSION,
@@ -125,7 +136,9 @@ pub fn measure(mut spec: Spec, runs: &Path, printer: &Printer, progress: Progres
     };
     let driven = wire::drive(&session, &spec, &plan, drive);
     screen.end();
-    let footer = driven.map_err(Failure::request)?;
+    let mut footer = driven.map_err(Failure::request)?;
+    footer.others = claim.others();
+    drop(claim);
     let run = journal.finish(footer, printer)?;
     Ok(Measured { folder, run })
 }

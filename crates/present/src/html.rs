@@ -8,6 +8,7 @@ mod pictures;
 mod record;
 mod scale;
 mod slo;
+mod strip;
 mod trust;
 
 use decide::words::{TimeUnit, count, counted, decimals, fixed, number, percent, plain};

@@ -273,6 +273,7 @@ impl Screen<'_> {
                 count(m.throughput.in_flight_peak)
             ),
         );
+        self.named("client", &report.trust.client.words());
         self.named("instrument", &report.instrument.line());
         self.line("");
     }

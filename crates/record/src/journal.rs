@@ -70,6 +70,9 @@ pub struct Footer {
     pub stopped: Stopped,
     /// Warnings of the instrument in words (journal back-pressure, fallback of stamps, …).
     pub warnings: Vec<String>,
+    /// Other runs of this tool that measured the same endpoint from this machine meanwhile, in words.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub others: Vec<String>,
 }
 
 /// Why a run stopped.

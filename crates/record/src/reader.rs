@@ -266,7 +266,15 @@ impl Collected {
                 ((measure_from + span.0).min(ended).max(last), measured().count() as u64)
             }
         };
-        Footer { measure_from, measure_to, ended, planned, stopped: Stopped::Killed, warnings: Vec::new() }
+        Footer {
+            measure_from,
+            measure_to,
+            ended,
+            planned,
+            stopped: Stopped::Killed,
+            warnings: Vec::new(),
+            others: Vec::new(),
+        }
     }
 
     /// The latest moment that any record names.

@@ -83,6 +83,8 @@ pub struct Client {
     pub retries: u32,
     /// Keep prompt and answer texts in the journal.
     pub keep_text: bool,
+    /// Between two readings of the server's metrics; off: they are not read while the run goes on.
+    pub metrics_every: Limit,
 }
 
 impl Default for Client {
@@ -93,6 +95,7 @@ impl Default for Client {
             kernel_stamps: true,
             retries: 0,
             keep_text: false,
+            metrics_every: Limit(Some(Nanos::from_secs(1))),
         }
     }
 }

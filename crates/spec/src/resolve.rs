@@ -20,6 +20,8 @@ const DEFAULT_ISL: u32 = 512;
 const DEFAULT_OSL: u32 = 128;
 const DEFAULT_MEASURE: Extent = Extent::Duration(Span(Nanos::from_secs(30)));
 const DEFAULT_DRAIN: Span = Span(Nanos::from_secs(30));
+/// Metrics are not read more often: a page of a real engine takes it a millisecond and more.
+const SHORTEST_SCRAPE: Nanos = Nanos::from_millis(10);
 const DEFAULT_WAIT: Span = Span(Nanos::from_secs(10));
 /// The default warm-up of an open loop is never longer.
 const MAX_DEFAULT_WARMUP: Nanos = Nanos::from_secs(10);
@@ -58,7 +60,15 @@ impl Draft {
             kernel_stamps: self.client.kernel_stamps.unwrap_or(default.kernel_stamps),
             retries: self.client.retries.unwrap_or(default.retries),
             keep_text: self.client.keep_text.unwrap_or(default.keep_text),
+            metrics_every: self.client.metrics_every.unwrap_or(default.metrics_every),
         };
+        if client.metrics_every.0.is_some_and(|every| every < SHORTEST_SCRAPE) {
+            faults.add(
+                "client.metrics_every",
+                format!("{} between two readings would be a load of its own", client.metrics_every),
+                "10ms or more, or off",
+            );
+        }
         if client.lanes == 0 {
             faults.add("client.lanes", "0 lanes would send nothing", "at least 1");
         }

@@ -186,6 +186,9 @@ section!(
         retries: u32,
         /// Keep prompt and answer texts in the journal. Default: no.
         keep_text: bool,
+        /// Between two readings of the server's metrics, where it has them; `off`: not while the run
+        /// goes on. Default: 1s.
+        metrics_every: Limit,
     }
 );
 section!(

@@ -67,7 +67,7 @@ impl Endpoint {
         }
     }
     /// The same; `None`: `stop` was set while the resolver was waited for.
-    pub(crate) fn resolve_until(url: &str, stop: &AtomicBool) -> Result<Option<Self>, EndpointError> {
+    pub fn resolve_until(url: &str, stop: &AtomicBool) -> Result<Option<Self>, EndpointError> {
         let malformed =
             |why: &str| EndpointError::Malformed { url: spec::secret::redact_url(url), why: why.to_owned() };
         let uri: http::Uri = url.parse().map_err(|e: http::uri::InvalidUri| malformed(&e.to_string()))?;

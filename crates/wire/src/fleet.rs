@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use clock::{Clock, OffsetPair, SystemClocks, ThreadCpu, WallMap};
 use plan::Plan;
-use record::Footer;
+use record::{Entry, Footer};
 use spec::{Connections, Extent, Load, Nanos, Spec};
 use tokio::sync::Semaphore;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -21,7 +21,7 @@ use crate::limits::{self, LimitError};
 use crate::live::Live;
 use crate::outgoing::{Output, Source};
 use crate::pace::{alarm_clock, timetable};
-use crate::sample::{Noticed, Watched, sampler, scraper};
+use crate::sample::{Noticed, Watched, idle_server, sampler, scraper};
 use crate::session::Session;
 use crate::supply::{Ahead, Prepared, Ready, Supply, prepare};
 use crate::users::{Closed, Queue};
@@ -137,6 +137,12 @@ fn drive_to_end(session: &Session, spec: &Spec, plan: &Plan, run: Drive) -> Resu
     drop(events_in);
     fleet.wait_ready(&ready)?;
 
+    let asker = match session.metrics {
+        true => Some(Asker::new(session.dialer.clone(), session.headers.clone())?),
+        false => None,
+    };
+    let idle = asker.as_ref().and_then(idle_server);
+
     // Everything stands: the run begins.
     let clock = Clock::start_in(LEAD);
     let first_pair = OffsetPair::measure(&SystemClocks);
@@ -145,6 +151,10 @@ fn drive_to_end(session: &Session, spec: &Spec, plan: &Plan, run: Drive) -> Resu
         monotonic_origin_ns: clock.origin_raw_ns(),
         wall_origin_ns: first_pair.origin_wall_ns(&clock),
     });
+    if let Some(idle) = idle {
+        // It was read before the origin; no earlier moment can be written.
+        let _ = run.sink.send(Output::Sample(Entry::Server(idle)));
+    }
     run.live.begin(clock.origin_raw_ns());
     supply.begin(clock);
     fleet.tell(|| Command::Begin(clock));
@@ -153,13 +163,12 @@ fn drive_to_end(session: &Session, spec: &Spec, plan: &Plan, run: Drive) -> Resu
     let noticed = Arc::new(Mutex::new(Noticed::default()));
     let mut side = Vec::new();
     side.push(sample_on_thread(clock, &fleet, &map, run.target_cpu, &run.sink, &quiet, &noticed)?);
-    if session.metrics {
-        let asker = Asker::new(session.dialer.clone(), session.headers.clone())?;
+    if let (Some(asker), Some(every)) = (asker, spec.client.metrics_every.0) {
         let (live, out, quiet) = (run.live.clone(), run.sink.clone(), quiet.clone());
         side.push(
             std::thread::Builder::new()
                 .name("scraper".into())
-                .spawn(move || scraper(clock, &asker, &live, &out, &quiet))?,
+                .spawn(move || scraper(clock, &asker, every, &live, &out, &quiet))?,
         );
     }
     let sent = match (&queue, timetable_items.take()) {

@@ -4,16 +4,17 @@
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use clock::{
     Clock, ClockSource, MachineTimes, OffsetPair, Pacer, SystemClocks, ThreadCpu, ThreadSched, WallMap,
     process_cpu,
 };
-use record::{ClockSample, Entry, LaneSample, MachineSample};
+use record::{ClockSample, Entry, LaneSample, MachineSample, ServerSample};
 use spec::Nanos;
 use tokio::sync::mpsc::UnboundedSender;
 
-use crate::ask::Asker;
+use crate::ask::{Answer, Asker};
 use crate::lane::{Command, Pulse, overdue};
 use crate::live::Live;
 use crate::metrics;
@@ -27,8 +28,12 @@ const CLOCKS: Nanos = Nanos::from_millis(100);
 const MACHINE: Nanos = Nanos::from_secs(1);
 /// The scraper looks this often whether it should stop: the journal waits for it.
 const STOP_LOOK: Nanos = Nanos::from_millis(5);
-/// Between two scrapes, and the limit of one.
+/// The limit of one scrape.
 const SCRAPE: Nanos = Nanos::from_secs(1);
+/// Looks at a server that should be idle, and the pause between them: our own last question may still
+/// stand in its figures.
+const IDLE_LOOKS: u32 = 3;
+const IDLE_PAUSE: Duration = Duration::from_millis(100);
 
 /// A lane as the sampler sees it.
 pub(crate) struct Watched {
@@ -186,8 +191,40 @@ fn machine(
     Some(sample)
 }
 
-/// Reads the server's metrics once a second until told to stop.
-pub(crate) fn scraper(clock: Clock, asker: &Asker, live: &Live, out: &Sender<Output>, stop: &AtomicBool) {
+/// The server's metrics before anything of ours runs there: the quietest of a few looks.
+pub(crate) fn idle_server(asker: &Asker) -> Option<ServerSample> {
+    let mut quietest: Option<ServerSample> = None;
+    for look in 0..IDLE_LOOKS {
+        if look > 0 {
+            std::thread::sleep(IDLE_PAUSE);
+        }
+        let sample = scrape(asker)?;
+        let running = |s: &ServerSample| s.running.unwrap_or(0.0) + s.waiting.unwrap_or(0.0);
+        if quietest.is_none_or(|q| running(&sample) < running(&q)) {
+            quietest = Some(sample);
+        }
+        if running(&sample) <= 0.0 {
+            break;
+        }
+    }
+    quietest
+}
+
+/// One reading; `None` where there is no good answer. Its moment is the caller's to fill.
+fn scrape(asker: &Asker) -> Option<ServerSample> {
+    let answer = asker.get("/metrics", SCRAPE).ok().filter(Answer::is_good)?;
+    Some(metrics::read(&String::from_utf8_lossy(&answer.body)))
+}
+
+/// Reads the server's metrics every so often until told to stop.
+pub(crate) fn scraper(
+    clock: Clock,
+    asker: &Asker,
+    every: Nanos,
+    live: &Live,
+    out: &Sender<Output>,
+    stop: &AtomicBool,
+) {
     let pacer = Pacer::new(clock);
     let mut next = Nanos::ZERO;
     loop {
@@ -201,14 +238,11 @@ pub(crate) fn scraper(clock: Clock, asker: &Asker, live: &Live, out: &Sender<Out
             return;
         }
         let ours_in_flight = live.in_flight();
-        if let Ok(answer) = asker.get("/metrics", SCRAPE)
-            && answer.is_good()
-        {
+        if let Some(sample) = scrape(asker) {
             // The figures are of some moment of the exchange; its end is the one that is known.
-            let page = String::from_utf8_lossy(&answer.body);
-            let sample = record::ServerSample { at: clock.now(), ours_in_flight, ..metrics::read(&page) };
+            let sample = ServerSample { at: clock.now(), ours_in_flight, ..sample };
             let _ = out.send(Output::Sample(Entry::Server(sample)));
         }
-        next = (next + SCRAPE).max(clock.now());
+        next = (next + every).max(clock.now());
     }
 }

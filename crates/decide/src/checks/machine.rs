@@ -1,11 +1,12 @@
 //! The machine and the lanes: `machine`, `lane_busy`, `lane_stall`, `client_lag`, `coalesced`.
 
-use record::{LaneSample, MachineSample};
+use record::LaneSample;
 use spec::{Load, Metric, Nanos};
 
 use crate::facts::{Facts, quantile};
 use crate::limits;
 use crate::trust::{Cap, Capped, Check, CheckId};
+use crate::windows::{LimitedWindows, Slice, is_p99_beyond, lane_shares, machine_slices, median_gap};
 use crate::words::{NBSP, count, counted, percent, time};
 
 /// Metrics of gaps, which reads in bundles spoil where only this program's own stamps exist.
@@ -19,149 +20,6 @@ fn gap_caps(facts: &Facts) -> Vec<Cap> {
     GAPS.iter().map(|m| Cap::Flag(Capped::Metric(*m))).collect()
 }
 
-/// What the machine did between two samples, as shares.
-#[derive(Debug, Clone, Copy)]
-struct Slice {
-    from: Nanos,
-    to: Nanos,
-    others: f64,
-    steal: f64,
-    wait: f64,
-    wait_per_slice: Nanos,
-}
-
-impl Slice {
-    fn between(a: &MachineSample, b: &MachineSample) -> Option<Self> {
-        let elapsed = b.at.since(a.at).filter(|d| d.0 > 0)?;
-        let capacity = elapsed.0 as f64 * f64::from(b.cores.max(1));
-        let ours = b.own.saturating_since(a.own)
-            + b.target.unwrap_or_default().saturating_since(a.target.unwrap_or_default());
-        let (wait, run) =
-            (b.lane_wait.saturating_since(a.lane_wait), b.lane_run.saturating_since(a.lane_run));
-        let slices = b.lane_slices.saturating_sub(a.lane_slices).max(1);
-        Some(Self {
-            from: a.at,
-            to: b.at,
-            others: b.busy.saturating_since(a.busy).saturating_since(ours).0 as f64 / capacity,
-            steal: b.steal.saturating_since(a.steal).0 as f64 / capacity,
-            wait: wait.0 as f64 / (wait + run).0.max(1) as f64,
-            wait_per_slice: Nanos(wait.0 / slices),
-        })
-    }
-    fn starved(&self) -> bool {
-        self.wait > limits::LANE_WAIT && self.wait_per_slice > limits::LANE_WAIT_SLICE
-    }
-    fn fails(&self) -> bool {
-        self.others > limits::OTHERS || self.steal > limits::STEAL || self.starved()
-    }
-}
-
-/// Slices whose middle lies in the span; all of them when the span is shorter than that.
-fn slices(facts: &Facts) -> Vec<Slice> {
-    let all: Vec<Slice> =
-        facts.run.machine.windows(2).filter_map(|pair| Slice::between(&pair[0], &pair[1])).collect();
-    let inside: Vec<Slice> = all
-        .iter()
-        .filter(|s| {
-            let middle = Nanos(s.from.0 + (s.to.0 - s.from.0) / 2);
-            middle >= facts.from && middle <= facts.to
-        })
-        .copied()
-        .collect();
-    if inside.is_empty() { all } else { inside }
-}
-
-/// The windows in which this side may have spoilt the numbers, by cause.
-pub struct LimitedWindows {
-    /// Other work, steal, or lanes that waited for a core.
-    pub machine: Vec<bool>,
-    /// A lane used more than half its core.
-    pub busy: Vec<bool>,
-    /// A lane stood still.
-    pub stall: Vec<bool>,
-    /// A request left far too late.
-    pub lag: Vec<bool>,
-}
-
-impl LimitedWindows {
-    /// Gather.
-    pub fn new(facts: &Facts) -> Self {
-        let n = facts.windows.len();
-        let mut out = Self {
-            machine: vec![false; n],
-            busy: vec![false; n],
-            stall: vec![false; n],
-            lag: vec![false; n],
-        };
-        let overlapping = |from: Nanos, to: Nanos| {
-            facts.windows.iter().enumerate().filter(move |(_, w)| w.0 < to && from < w.1).map(|(i, _)| i)
-        };
-        // A server on these cores cannot be told from other work: then only effects count, and the
-        // check flags latencies.
-        let attributable = !facts.unknown_local_target();
-        for slice in slices(facts).iter().filter(|s| attributable && s.fails()) {
-            // A sample and a window never start together: a slice marks the window of its middle.
-            let middle = Nanos(slice.from.0 + (slice.to.0 - slice.from.0) / 2);
-            overlapping(middle, middle + Nanos(1)).for_each(|i| out.machine[i] = true);
-        }
-        for (index, shares) in lane_shares(facts).iter().enumerate() {
-            out.busy[index] = shares.iter().any(|share| *share > limits::LANE_BUSY);
-        }
-        let stall = facts.stall_limit();
-        for sample in facts.run.lanes.iter().filter(|s| s.heartbeat_max > stall) {
-            overlapping(sample.from, sample.to).for_each(|i| out.stall[i] = true);
-        }
-        for (request, lag) in facts.measured.iter().zip(&facts.lags) {
-            if lag.is_some_and(|lag| lag > limits::LAG_MAX)
-                && let Some(i) = facts.window_of(request.intended)
-            {
-                out.lag[i] = true;
-            }
-        }
-        out
-    }
-
-    /// Any cause, by window.
-    pub fn any(&self) -> Vec<bool> {
-        (0..self.machine.len())
-            .map(|i| self.machine[i] || self.busy[i] || self.stall[i] || self.lag[i])
-            .collect()
-    }
-
-    /// Limited windows / windows.
-    pub fn share(&self) -> f64 {
-        let any = self.any();
-        any.iter().filter(|b| **b).count() as f64 / any.len().max(1) as f64
-    }
-
-    /// The check that a limited measurement is charged to: the cause of most windows.
-    pub fn culprit(&self) -> CheckId {
-        let causes = [
-            (CheckId::Machine, &self.machine),
-            (CheckId::LaneBusy, &self.busy),
-            (CheckId::LaneStall, &self.stall),
-            (CheckId::SendLag, &self.lag),
-        ];
-        let hits = |windows: &Vec<bool>| windows.iter().filter(|b| **b).count();
-        // The first of equals: a cause before its effects.
-        causes.iter().rev().max_by_key(|(_, w)| hits(w)).map_or(CheckId::Machine, |(id, _)| *id)
-    }
-
-    /// The windows that hold an effect, merged with the one after each.
-    pub fn touched(&self, facts: &Facts) -> Vec<(Nanos, Nanos)> {
-        let mut out: Vec<(Nanos, Nanos)> = Vec::new();
-        for (i, _) in self.any().iter().enumerate().filter(|(_, limited)| **limited) {
-            let from = facts.windows[i].0;
-            let to = facts.windows.get(i + 1).map_or(facts.windows[i].1, |next| next.1);
-            match out.last_mut() {
-                Some(last) if last.1 >= from => last.1 = last.1.max(to),
-                _ => out.push((from, to)),
-            }
-        }
-        out
-    }
-}
-
 /// The machine had CPU to spare.
 pub fn machine(facts: &Facts) -> Check {
     let limit = format!(
@@ -170,7 +28,7 @@ pub fn machine(facts: &Facts) -> Check {
         percent(limits::STEAL),
         percent(1.0 - limits::MACHINE_WINDOWS)
     );
-    let slices = slices(facts);
+    let slices = machine_slices(facts);
     if slices.is_empty() {
         return Check::unknown(
             CheckId::Machine,
@@ -204,21 +62,6 @@ pub fn machine(facts: &Facts) -> Check {
         "Other work took the CPU: run the client alone or on another machine.",
         [Cap::Flag(Capped::Latencies)],
     )
-}
-
-/// Busy share of every lane in every window: `[window][lane]`, only lanes with samples.
-fn lane_shares(facts: &Facts) -> Vec<Vec<f64>> {
-    let lanes = facts.run.lanes.iter().map(|s| usize::from(s.lane) + 1).max().unwrap_or(0);
-    let mut sums = vec![vec![(0_u64, 0_u64); lanes]; facts.windows.len()];
-    for sample in &facts.run.lanes {
-        let middle = Nanos(sample.from.0 + sample.to.saturating_since(sample.from).0 / 2);
-        if let Some(window) = facts.window_of(middle) {
-            let cell = &mut sums[window][usize::from(sample.lane)];
-            cell.0 += sample.busy.0;
-            cell.1 += sample.to.saturating_since(sample.from).0;
-        }
-    }
-    sums.iter().map(|row| row.iter().filter(|c| c.1 > 0).map(|c| c.0 as f64 / c.1 as f64).collect()).collect()
 }
 
 /// The busiest lane in the busiest window, as a share of its core; `None` where lanes were not observed.
@@ -295,33 +138,22 @@ pub fn lane_stall(facts: &Facts, bound_caps: &[Cap]) -> Check {
 
 /// The program saw bytes soon after the kernel; where the kernel gives no stamp, the error that its
 /// own stamps may have.
-pub fn client_lag(facts: &Facts) -> Check {
+pub fn client_lag(facts: &Facts, limited: &LimitedWindows) -> Check {
     let limit = format!(
         "p99 {} in {} of seconds",
         time(limits::CLIENT_LAG.0 as f64),
         percent(1.0 - limits::CLIENT_LAG_WINDOWS)
     );
-    let mut by_window: Vec<Vec<Nanos>> = vec![Vec::new(); facts.windows.len()];
-    let mut all = Vec::new();
-    let mut bounds = Vec::new();
-    for chunk in facts.measured.iter().flat_map(|r| &r.chunks) {
-        if !chunk.kernel {
-            bounds.push(chunk.seen.saturating_since(chunk.earliest));
-            continue;
-        }
-        let lag = chunk.seen.saturating_since(chunk.arrival);
-        all.push(lag);
-        if let Some(window) = facts.window_of(chunk.seen) {
-            by_window[window].push(lag);
-        }
-    }
+    let chunks = || facts.measured.iter().flat_map(|r| &r.chunks);
+    let mut all: Vec<Nanos> =
+        chunks().filter(|c| c.kernel).map(|c| c.seen.saturating_since(c.arrival)).collect();
     if all.is_empty() {
+        let bounds = chunks().map(|c| c.seen.saturating_since(c.earliest)).collect();
         return without_kernel(facts, bounds, limit);
     }
-    let mut judged: Vec<&mut Vec<Nanos>> = by_window.iter_mut().filter(|w| !w.is_empty()).collect();
+    let judged: Vec<_> = limited.heard.iter().filter(|heard| heard.stamped > 0).collect();
     let windows = judged.len().max(1) as f64;
-    let over =
-        judged.iter_mut().filter_map(|w| quantile(w, 0.99)).filter(|lag| *lag > limits::CLIENT_LAG).count();
+    let over = judged.iter().filter(|heard| is_p99_beyond(heard.late, heard.stamped)).count();
     let p99 = quantile(&mut all, 0.99).unwrap_or_default();
     let closed = matches!(facts.run.header.spec.load, Load::Closed(_));
     let fails = over as f64 / windows > limits::CLIENT_LAG_WINDOWS;
@@ -356,18 +188,6 @@ fn without_kernel(facts: &Facts, mut bounds: Vec<Nanos>, limit: String) -> Check
             .if_failed(advice, gap_caps(facts));
     }
     Check::unknown(CheckId::ClientLag, figure, limit, advice)
-}
-
-/// Median gap between reads that carried output.
-fn median_gap(facts: &Facts) -> Option<Nanos> {
-    let mut gaps: Vec<Nanos> = facts
-        .measured
-        .iter()
-        .flat_map(|r| r.chunks.windows(2))
-        .filter(|pair| pair[1].read != pair[0].read)
-        .map(|pair| pair[1].arrival.saturating_since(pair[0].arrival))
-        .collect();
-    crate::facts::median(&mut gaps)
 }
 
 /// Output events came in reads of their own.

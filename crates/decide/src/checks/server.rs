@@ -6,7 +6,7 @@ use spec::Nanos;
 use crate::facts::Facts;
 use crate::limits;
 use crate::trust::{Cap, Capped, Check, CheckId};
-use crate::words::percent;
+use crate::words::{counted, percent};
 
 /// Nobody else used the endpoint.
 pub fn foreign(facts: &Facts) -> Check {
@@ -18,8 +18,9 @@ pub fn foreign(facts: &Facts) -> Check {
     let incomplete = !facts.run.missing.is_empty()
         || matches!(facts.run.footer.stopped, Stopped::Killed | Stopped::WriteError);
     let tokens = if incomplete { None } else { foreign_tokens(facts, &samples) };
-    let busy_before = busy_when_idle(facts);
-    if requests.is_none() && tokens.is_none() && busy_before.is_none() {
+    let before = running_before(facts);
+    let others = &facts.run.footer.others;
+    if requests.is_none() && tokens.is_none() && before.is_none() && others.is_empty() {
         return Check::unknown(
             CheckId::Foreign,
             "the server's metrics were not read",
@@ -29,7 +30,7 @@ pub fn foreign(facts: &Facts) -> Check {
     }
     let crowded = requests.is_some_and(|share| share > limits::FOREIGN_SCRAPES);
     let beyond = tokens.is_some_and(|x| x > limits::FOREIGN_TOKENS);
-    let occupied = busy_before.unwrap_or(false);
+    let occupied = before.filter(|running| *running > 0.0);
     let of_all = tokens.map_or(0.0, |x| if x > 0.0 { x / (1.0 + x) } else { 0.0 });
     let mut parts = Vec::new();
     if let Some(x) = tokens {
@@ -39,15 +40,30 @@ pub fn foreign(facts: &Facts) -> Check {
     if let Some(share) = requests {
         parts.push(format!("requests of others in {} of scrapes", percent(share)));
     }
-    if occupied {
-        parts.push("requests ran before ours began".to_owned());
+    if let Some(running) = occupied {
+        parts.push(format!("{} ran there before ours began", counted(running.ceil() as u64, "request")));
     }
-    let advice = if beyond {
+    if !others.is_empty() {
+        parts.push(format!("this machine measured it at the same time: {}", others.join("; ")));
+    }
+    if parts.is_empty() {
+        // A look before the run says nothing of what ran beside it.
+        return Check::unknown(
+            CheckId::Foreign,
+            "nothing ran there before ours began; what ran beside it was not seen",
+            limit,
+            "Let the server's metrics be read while the run goes on (--metrics-every 1s).",
+        );
+    }
+    let advice = if !others.is_empty() {
+        "Another run measured this endpoint at the same time: measure one at a time.".to_owned()
+    } else if beyond {
         format!("Someone else used this endpoint: {} of its tokens were not ours.", percent(of_all))
     } else {
         "Someone else used this endpoint: requests that were not ours ran on it.".to_owned()
     };
-    Check::judged(CheckId::Foreign, crowded || beyond || occupied, parts.join("; "), limit)
+    let fails = crowded || beyond || occupied.is_some() || !others.is_empty();
+    Check::judged(CheckId::Foreign, fails, parts.join("; "), limit)
         .grave(of_all > limits::INVALID_FOREIGN)
         .if_failed(
             advice,
@@ -94,15 +110,9 @@ fn tokens_between(request: &Request, from: Nanos, to: Nanos) -> f64 {
         .sum()
 }
 
-/// Whether requests ran on the server before any of ours was sent.
-fn busy_when_idle(facts: &Facts) -> Option<bool> {
+/// Requests on the server before any of ours was sent, waiting ones among them; the last look counts.
+fn running_before(facts: &Facts) -> Option<f64> {
     let first = facts.run.requests.iter().filter_map(|r| r.dispatched.or(r.write_begin)).min()?;
-    let before: Vec<f64> = facts
-        .run
-        .server
-        .iter()
-        .filter(|s| s.at < first && s.ours_in_flight == 0)
-        .filter_map(|s| s.running)
-        .collect();
-    (!before.is_empty()).then(|| before.iter().any(|running| *running > 0.0))
+    let before = facts.run.server.iter().filter(|s| s.at <= first && s.ours_in_flight == 0);
+    before.filter_map(|s| Some(s.running? + s.waiting.unwrap_or(0.0))).next_back()
 }

@@ -11,8 +11,8 @@ use crate::limits;
 use crate::trust::{Cap, Capped, Check, CheckId};
 use crate::words::{NBSP, count, counted, fixed, number, percent, plain, time};
 
-/// The queue did not grow during the whole run.
-pub fn overload(facts: &Facts) -> Check {
+/// The queue did not grow during the whole run. Says nothing of a plan that was not sent in time.
+pub fn overload(facts: &Facts, sent_in_time: bool) -> Check {
     let limit = format!(
         "growth {} of the offered load (below 50{NBSP}s {})",
         percent(limits::OVERLOAD_LONG_GROWTH),
@@ -30,6 +30,15 @@ pub fn overload(facts: &Facts) -> Check {
             "all requests at once: there is no rate to hold",
             limit,
             "Use a finite rate (--rate 10) to see whether the server holds it.",
+        );
+    }
+    // What left late and in clumps grew on this side; the server was never offered the rate.
+    if !sent_in_time {
+        return Check::unknown(
+            CheckId::Overload,
+            "the plan was not sent in time: the server was offered another load",
+            limit,
+            "Whether the server holds this rate shows only once this side can send it.",
         );
     }
     let (from, to) = growth_span(facts.run);

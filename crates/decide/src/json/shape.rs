@@ -10,6 +10,7 @@ use spec::{Metric, PercentileRule, Spec, View};
 
 use crate::report::Verdict;
 use crate::trust::{CheckId, CheckState, TrustVerdict};
+use crate::windows::ClientWindows;
 
 /// One run.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
@@ -98,6 +99,8 @@ pub struct TrustDoc {
     pub verdict: TrustVerdict,
     /// Every check, failed first, then unknown, then passed.
     pub checks: Vec<CheckDoc>,
+    /// The seconds of the measurement in which this side was the bottleneck, and by what.
+    pub client: ClientWindows,
 }
 
 /// One check.

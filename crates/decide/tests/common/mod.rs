@@ -271,6 +271,7 @@ pub fn run(spec: Spec, requests: Vec<Request>, from: Nanos, to: Nanos) -> Run {
             planned,
             stopped: Stopped::Finished,
             warnings: Vec::new(),
+            others: Vec::new(),
         },
         missing: Vec::new(),
     };
@@ -299,6 +300,22 @@ pub fn watch_lanes(run: &mut Run) {
 }
 
 /// Requests of the measurement.
+/// Sends a request later, and everything that follows.
+pub fn shift(r: &mut Request, by: Nanos) {
+    for stamp in
+        [&mut r.dispatched, &mut r.write_begin, &mut r.write_end, &mut r.headers, &mut r.done, &mut r.closed]
+            .into_iter()
+            .flatten()
+    {
+        *stamp += by;
+    }
+    for chunk in &mut r.chunks {
+        chunk.arrival += by;
+        chunk.seen += by;
+        chunk.earliest += by;
+    }
+}
+
 pub fn measured(run: &mut Run) -> impl Iterator<Item = &mut Request> {
     run.requests.iter_mut().filter(|r| r.phase == Phase::Measure)
 }

@@ -2,6 +2,7 @@
 
 mod accuracy;
 mod cli;
+mod endpoint;
 mod engine;
 mod faults;
 mod harness;

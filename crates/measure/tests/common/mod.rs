@@ -189,6 +189,7 @@ pub fn run_with(requests: Vec<Request>, measure: (Nanos, Nanos), load: Load, slo
             planned,
             stopped: Stopped::Finished,
             warnings: Vec::new(),
+            others: Vec::new(),
         },
         missing: Vec::new(),
     }

@@ -171,7 +171,10 @@ pub(super) fn instrument(report: &RunReport, pictures: &Pictures) -> Markup {
             h2 { "The instrument" }
             p.lead { "What the client itself added. Where these figures are near a server figure, that figure is the client’s as much as the server’s." }
             @if !curves.is_empty() { div.four { @for curve in curves { (distribution(report, pictures, curve)) } } }
+            (super::strip::strip(&report.trust.client, pictures.timeline.measure_from, pictures.timeline.measure_to))
             dl.kv style="margin-top:14px" {
+                dt { "this client" }
+                dd { (report.trust.client.words()) }
                 (super::instrument::own_figures(report))
                 @for check in checks.into_iter().filter_map(|id| report.trust.check(id)) {
                     dt { (check.id.label()) }

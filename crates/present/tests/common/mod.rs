@@ -231,6 +231,7 @@ fn around(spec: Spec, requests: Vec<Request>, from: Nanos, to: Nanos) -> Run {
             planned,
             stopped: Stopped::Finished,
             warnings: Vec::new(),
+            others: Vec::new(),
         },
         missing: Vec::new(),
     };

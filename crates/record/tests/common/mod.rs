@@ -72,6 +72,7 @@ pub fn footer() -> Footer {
         planned: 10,
         stopped: Stopped::Finished,
         warnings: Vec::new(),
+        others: Vec::new(),
     }
 }
 
@@ -331,6 +332,7 @@ pub fn any_entry() -> impl Strategy<Value = Entry> {
             planned,
             stopped: Stopped::Interrupted,
             warnings,
+            others: Vec::new(),
         });
     prop_oneof![
         Just(Entry::Header(header())),

@@ -64,6 +64,7 @@ impl Fleet {
                 Stopped::Finished
             },
             warnings: std::mem::take(&mut self.warnings),
+            others: Vec::new(),
         }
     }
 }
