@@ -217,6 +217,11 @@ impl AnswerBuilder {
         self.events.failure.is_some()
     }
 
+    /// The head of the answer is complete.
+    pub fn has_head(&self) -> bool {
+        self.status.is_some()
+    }
+
     /// Output has come.
     pub fn has_output(&self) -> bool {
         self.events.tally.has_output()

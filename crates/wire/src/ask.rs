@@ -15,7 +15,6 @@ use hyper::client::conn::http1;
 use spec::Nanos;
 
 use crate::connect::{DialError, Dialer};
-use crate::exchange::words;
 use crate::io::{LaneTime, Turns};
 
 /// The most that an answer may hold.
@@ -137,4 +136,19 @@ async fn exchange(dialer: &Dialer, request: http::Request<Full<Bytes>>) -> Resul
         answer.as_mut().poll(cx)
     })
     .await
+}
+
+/// The error with its causes.
+fn words(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        let inner_text = inner.to_string();
+        if !text.ends_with(&inner_text) {
+            text.push_str(": ");
+            text.push_str(&inner_text);
+        }
+        cause = inner.source();
+    }
+    text
 }

@@ -2,25 +2,24 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
-use std::error::Error as _;
 use std::future::{Future, poll_fn};
-use std::pin::{Pin, pin};
+use std::io::Write as _;
+use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 
-use http::{HeaderMap, HeaderValue};
-use http_body_util::Full;
-use hyper::body::{Body as _, Incoming};
+use http::HeaderMap;
 use record::{Connection, FailureClass, Request, State, TimeoutKind};
 use spec::{Dialect, Nanos, Secret, Timeouts};
 
 use crate::answer::{AnswerBuilder, EndOfBody, Expect};
 use crate::connect::DialError;
 use crate::io::LaneTime;
+use crate::line::{End, Progress};
 use crate::live::Live;
 use crate::outgoing::{Order, failed, timed_out};
-use crate::pool::{Body, Conn, Pool};
+use crate::pool::{Conn, Pool};
 use crate::sse::DEFAULT_LIMIT;
 
 /// Once the protocol's very last event has come, the end of the body may take this long.
@@ -34,8 +33,8 @@ pub(crate) struct Desk {
     pub timeouts: Timeouts,
     pub retries: u32,
     pub dialect: Dialect,
-    pub path: http::Uri,
-    pub headers: HeaderMap,
+    /// Every request begins with this.
+    pub head: Vec<u8>,
     pub run_id: Arc<str>,
     pub secrets: Arc<[Secret]>,
     pub live: Arc<Live>,
@@ -106,16 +105,6 @@ enum Cutoff {
     Limit,
 }
 
-/// How listening ended.
-enum End {
-    /// The body ended as HTTP says.
-    Clean,
-    /// The connection died or made no sense.
-    Lost(hyper::Error),
-    /// We stopped listening.
-    Cut(State),
-}
-
 /// One request with its attempts; gives its row and the text of the answer. Runs inside of
 /// [`Flight::listed`].
 pub(crate) async fn exchange(
@@ -164,7 +153,7 @@ async fn attempt(desk: &Desk, order: &Order, row: &mut Request) -> Option<String
             tls: conn.tls.filter(|_| waited),
             stale,
         });
-        let mut answer = AnswerBuilder::new(Expect {
+        let answer = AnswerBuilder::new(Expect {
             dialect: desk.dialect,
             stream: order.outgoing.asked.stream,
             usage: order.outgoing.asked.usage,
@@ -172,12 +161,13 @@ async fn attempt(desk: &Desk, order: &Order, row: &mut Request) -> Option<String
             secrets: desk.secrets.clone(),
             limit: DEFAULT_LIMIT,
         });
-        let end = listen(desk, order, row, &mut conn, &mut answer).await;
-        row.write_begin = row.write_begin.or(conn.ear.write_begin());
-        row.write_end = conn.ear.write_end();
+        let (end, closed) = listen(desk, order, row, &conn, answer).await;
+        let (heard, again) = conn.line.hang_up()?;
+        row.write_begin = row.write_begin.or(heard.write_begin);
+        row.write_end = heard.write_end;
         if let End::Lost(_) = &end
             && reused
-            && conn.ear.reads() == 0
+            && heard.reads == 0
             && !desk.flight.is_cut()
         {
             // The server had closed it while idle. The clock runs on; the record says so.
@@ -186,22 +176,19 @@ async fn attempt(desk: &Desk, order: &Order, row: &mut Request) -> Option<String
             conn = open(desk, row).await?;
             continue;
         }
-        let closed = desk.time.now();
-        let malformed = match &end {
-            End::Lost(error) => is_malformed(error),
-            End::Clean | End::Cut(_) => false,
-        };
+        let malformed = matches!(&end, End::Lost(fault) if fault.malformed);
+        let mut answer = heard.answer;
         answer.end(
             match end {
-                End::Clean => {
-                    desk.pool.give_back(conn);
-                    EndOfBody::Clean
-                }
-                End::Lost(error) => EndOfBody::Broken(words(&error)),
+                End::Clean => EndOfBody::Clean,
+                End::Lost(fault) => EndOfBody::Broken(fault.words),
                 End::Cut(state) => EndOfBody::Cut(state),
             },
             Some(closed),
         );
+        if again {
+            desk.pool.give_back(conn);
+        }
         let text = answer.fold(row);
         if malformed && let State::Failed { class: class @ FailureClass::Truncated, .. } = &mut row.state {
             *class = FailureClass::Protocol;
@@ -224,90 +211,63 @@ async fn open(desk: &Desk, row: &mut Request) -> Option<Conn> {
     None
 }
 
-fn request(desk: &Desk, order: &Order, number: u32) -> http::Request<Body> {
-    let mut request = http::Request::new(Full::new(order.outgoing.body.clone()));
-    *request.method_mut() = http::Method::POST;
-    *request.uri_mut() = desk.path.clone();
-    *request.headers_mut() = desk.headers.clone();
-    let seq = order.outgoing.intent.seq;
-    let id = match number {
-        1 => format!("{}-{seq}", desk.run_id),
-        n => format!("{}-{seq}-{n}", desk.run_id),
-    };
-    if let Ok(id) = HeaderValue::try_from(id) {
-        request.headers_mut().insert("x-request-id", id);
+/// What every request of a lane begins with; [`head`] completes it.
+pub(crate) fn request_head(path: &http::Uri, headers: &HeaderMap) -> Vec<u8> {
+    let mut head = format!("POST {path} HTTP/1.1\r\n").into_bytes();
+    for (name, value) in headers {
+        head.extend_from_slice(name.as_str().as_bytes());
+        head.extend_from_slice(b": ");
+        head.extend_from_slice(value.as_bytes());
+        head.extend_from_slice(b"\r\n");
     }
-    request
+    head
 }
 
-/// Sends and hears. Connection and body are polled in the same task, one frame at a time, so that
-/// the socket's last read is the one that brought the frame.
+/// The head of a request.
+fn head(desk: &Desk, order: &Order, attempt: u32) -> Vec<u8> {
+    let mut head = Vec::with_capacity(desk.head.len() + 96);
+    head.extend_from_slice(&desk.head);
+    let seq = order.outgoing.intent.seq;
+    // Writing to memory cannot fail.
+    let _ = write!(head, "x-request-id: {}-{seq}", desk.run_id);
+    if attempt > 1 {
+        let _ = write!(head, "-{attempt}");
+    }
+    let _ = write!(head, "\r\ncontent-length: {}\r\n\r\n", order.outgoing.body.len());
+    head
+}
+
+/// Sends and waits for the end of the answer, within the limits; how it ended, and when.
 async fn listen(
     desk: &Desk,
     order: &Order,
     row: &Request,
-    conn: &mut Conn,
-    answer: &mut AnswerBuilder,
-) -> End {
-    conn.ear.arm();
+    conn: &Conn,
+    answer: AnswerBuilder,
+) -> (End, Nanos) {
+    let line = &conn.line;
     let started = desk.time.now();
-    let mut response = pin!(conn.sender.send_request(request(desk, order, row.attempts)));
-    let mut body: Option<Incoming> = None;
-    let mut last_byte = started;
+    line.begin(head(desk, order, row.attempts), order.outgoing.body.clone(), answer, &desk.time);
     let mut alarm = pin!(None::<tokio::time::Sleep>);
     let mut armed = Nanos::MAX;
     poll_fn(|cx| {
+        if let Some(ended) = line.ended() {
+            return Poll::Ready(ended);
+        }
         if desk.flight.is_cut() {
-            return Poll::Ready(End::Cut(State::Cancelled));
+            return Poll::Ready((End::Cut(State::Cancelled), desk.time.now()));
         }
         loop {
-            // Its end, good or bad, also ends the response or the body below.
-            let _ = conn.poll(cx);
-            let Some(incoming) = body.as_mut() else {
-                match response.as_mut().poll(cx) {
-                    Poll::Pending => break,
-                    Poll::Ready(Err(error)) => return Poll::Ready(End::Lost(error)),
-                    Poll::Ready(Ok(head)) => {
-                        let stamp = conn.ear.last();
-                        let (parts, incoming) = head.into_parts();
-                        answer.head(parts.status.as_u16(), &parts.headers, stamp);
-                        last_byte = stamp.seen;
-                        body = Some(incoming);
-                        continue;
-                    }
-                }
-            };
-            match Pin::new(incoming).poll_frame(cx) {
-                Poll::Pending => break,
-                Poll::Ready(None) => return Poll::Ready(End::Clean),
-                Poll::Ready(Some(Err(error))) => return Poll::Ready(End::Lost(error)),
-                Poll::Ready(Some(Ok(frame))) => {
-                    if let Some(bytes) = frame.data_ref() {
-                        let stamp = conn.ear.last();
-                        answer.body(bytes, stamp);
-                        last_byte = stamp.seen;
-                        if answer.has_failed() {
-                            return Poll::Ready(End::Cut(State::Cancelled));
-                        }
-                    }
-                }
-            }
-        }
-        loop {
-            let begin = row.write_begin.or(conn.ear.write_begin()).unwrap_or(started);
             let heard = Heard {
-                begin,
-                last_byte,
-                head: body.is_some(),
-                output: answer.has_output(),
-                over: answer.is_closed(),
+                begin: row.write_begin.or(line.write_begin()).unwrap_or(started),
+                progress: line.progress(cx.waker()),
                 stream: order.outgoing.asked.stream,
             };
             let Some((deadline, state)) = heard.deadline(&desk.timeouts) else { return Poll::Pending };
             if deadline < armed {
                 let now = desk.time.now();
                 if deadline <= now {
-                    return Poll::Ready(End::Cut(state));
+                    return Poll::Ready((End::Cut(state), now));
                 }
                 alarm.set(Some(tokio::time::sleep(deadline.saturating_since(now).duration())));
                 armed = deadline;
@@ -325,10 +285,7 @@ async fn listen(
 /// What the limits look at.
 struct Heard {
     begin: Nanos,
-    last_byte: Nanos,
-    head: bool,
-    output: bool,
-    over: bool,
+    progress: Progress,
     stream: bool,
 }
 
@@ -339,12 +296,13 @@ impl Heard {
     fn deadline(&self, limits: &Timeouts) -> Option<(Nanos, State)> {
         let after = |from: Nanos, limit: Option<Nanos>| limit.map(|limit| from + limit);
         let total = after(self.begin, limits.total.0).map(|at| (at, TimeoutKind::Total));
-        if self.over {
-            return Some((self.last_byte + AFTER_LAST, State::Cancelled));
+        let Progress { last_byte, head, output, over } = self.progress;
+        if over {
+            return Some((last_byte + AFTER_LAST, State::Cancelled));
         }
-        let begun = self.output || (!self.stream && self.head);
+        let begun = output || (!self.stream && head);
         let silence = if begun {
-            after(self.last_byte, limits.idle.0).map(|at| (at, TimeoutKind::Stalled))
+            after(last_byte, limits.idle.0).map(|at| (at, TimeoutKind::Stalled))
         } else if self.stream {
             after(self.begin, limits.first_token.0).map(|at| (at, TimeoutKind::FirstToken))
         } else {
@@ -358,28 +316,6 @@ impl Heard {
     }
 }
 
-/// What came was no HTTP, in contrast to ending too early.
-fn is_malformed(error: &hyper::Error) -> bool {
-    let kind = error.source().and_then(|s| s.downcast_ref::<std::io::Error>()).map(std::io::Error::kind);
-    error.is_parse()
-        || matches!(kind, Some(std::io::ErrorKind::InvalidData | std::io::ErrorKind::InvalidInput))
-}
-
-/// The error with its causes.
-pub(crate) fn words(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(inner) = cause {
-        let inner_text = inner.to_string();
-        if !text.ends_with(&inner_text) {
-            text.push_str(": ");
-            text.push_str(&inner_text);
-        }
-        cause = inner.source();
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use spec::Limit;
@@ -389,14 +325,8 @@ mod tests {
     fn heard(head: bool, output: bool, over: bool, stream: bool) -> Option<(u64, State)> {
         let ms = |ms| Limit(Some(Nanos::from_millis(ms)));
         let limits = Timeouts { connect: ms(1), first_token: ms(300), idle: ms(60), total: ms(500) };
-        let at = Heard {
-            begin: Nanos::from_millis(10),
-            last_byte: Nanos::from_millis(100),
-            head,
-            output,
-            over,
-            stream,
-        };
+        let progress = Progress { last_byte: Nanos::from_millis(100), head, output, over };
+        let at = Heard { begin: Nanos::from_millis(10), progress, stream };
         at.deadline(&limits).map(|(at, state)| (at.0 / 1_000_000, state))
     }
 
@@ -420,14 +350,8 @@ mod tests {
             idle: Limit(None),
             total: Limit(None),
         };
-        let at = Heard {
-            begin: Nanos::ZERO,
-            last_byte: Nanos::ZERO,
-            head: true,
-            output: true,
-            over: false,
-            stream: true,
-        };
+        let progress = Progress { last_byte: Nanos::ZERO, head: true, output: true, over: false };
+        let at = Heard { begin: Nanos::ZERO, progress, stream: true };
         assert_eq!(at.deadline(&off), None);
     }
 }

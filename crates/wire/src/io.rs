@@ -1,11 +1,12 @@
 //! The stamped socket: when the first byte of a request left, when each read arrived.
 //!
-//! The only `unsafe` of this crate is here: `recvmsg` with its control message, and lending
-//! hyper's and tokio's buffers to it.
+//! The only `unsafe` of this crate is here: `recvmsg` with its control message, lending buffers to
+//! it, and lending a descriptor to the runtime.
 
 use std::cell::Cell;
 use std::io;
 use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -13,7 +14,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 
 use clock::{Clock, ClockSource, SystemClocks, WallMap};
+use rustls::ClientConnection;
 use spec::Nanos;
+use tokio::io::unix::AsyncFd;
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::client::TlsStream;
@@ -64,6 +67,29 @@ impl LaneTime {
     pub fn now(&self) -> Nanos {
         self.clock.get().now()
     }
+    /// The stamp of a read that was just made.
+    ///
+    /// `seen`: when, on `CLOCK_MONOTONIC`; `wall`: the kernel's own stamp; `empty_at`: the socket held
+    /// nothing then; `polled`: the poll before the one that told of the read ended then, so that the
+    /// bytes came later.
+    pub(crate) fn stamp(&self, seen: u64, wall: Option<i64>, empty_at: u64, polled: u64, read: u32) -> Stamp {
+        let clock = self.clock.get();
+        let (seen, empty_at) = (clock.at_raw(seen), clock.at_raw(empty_at));
+        let kernel = wall.filter(|_| self.kernel).and_then(|w| self.map.to_run(&clock, w, empty_at, seen));
+        Stamp {
+            arrival: kernel.unwrap_or(seen),
+            seen,
+            earliest: kernel.unwrap_or(clock.at_raw(polled).max(empty_at).min(seen)),
+            kernel: kernel.is_some(),
+            read,
+        }
+    }
+    /// Asks the kernel for a stamp with each read of `socket`, if the lane wants them.
+    pub(crate) fn listen_to(&self, socket: &impl AsRawFd) {
+        if self.kernel {
+            kernel::enable_stamps(socket);
+        }
+    }
 }
 
 /// What one socket knows of its own traffic; shared between the socket, which hyper owns, and the
@@ -83,9 +109,7 @@ pub struct Ear {
 impl Ear {
     /// Listens on a connected socket and switches kernel stamps on, if the lane wants them.
     pub fn new(tcp: TcpStream, time: Rc<LaneTime>) -> Rc<Self> {
-        if time.kernel {
-            kernel::enable_stamps(&tcp);
-        }
+        time.listen_to(&tcp);
         let empty_at = Cell::new(SystemClocks.monotonic_ns());
         Rc::new(Ear {
             tcp,
@@ -119,16 +143,6 @@ impl Ear {
     pub fn last(&self) -> Stamp {
         self.last.get()
     }
-    /// Whether an idle connection still stands, as far as the kernel knows: `None` if bytes wait.
-    pub fn stands(&self) -> Option<bool> {
-        let mut byte = [MaybeUninit::<u8>::uninit()];
-        match socket2::SockRef::from(&self.tcp).recv_with_flags(&mut byte, libc::MSG_PEEK) {
-            Ok(0) => Some(false),
-            Ok(_) => None,
-            Err(error) => Some(error.kind() == io::ErrorKind::WouldBlock),
-        }
-    }
-
     fn poll_recv(&self, cx: &mut Context<'_>, buf: &mut [MaybeUninit<u8>]) -> Poll<io::Result<usize>> {
         if buf.is_empty() {
             return Poll::Ready(Ok(0));
@@ -159,19 +173,9 @@ impl Ear {
 
     /// First the time, then everything else.
     fn stamp(&self, wall: Option<i64>) {
-        let clock = self.time.clock.get();
-        let seen = clock.now();
-        let empty_at = clock.at_raw(self.empty_at.get());
-        let kernel =
-            wall.filter(|_| self.time.kernel).and_then(|w| self.time.map.to_run(&clock, w, empty_at, seen));
-        let polled = clock.at_raw(self.time.turns.before.load(Ordering::Relaxed));
-        self.last.set(Stamp {
-            arrival: kernel.unwrap_or(seen),
-            seen,
-            earliest: kernel.unwrap_or(polled.max(empty_at).min(seen)),
-            kernel: kernel.is_some(),
-            read: self.reads.get(),
-        });
+        let seen = SystemClocks.monotonic_ns();
+        let polled = self.time.turns.before.load(Ordering::Relaxed);
+        self.last.set(self.time.stamp(seen, wall, self.empty_at.get(), polled, self.reads.get()));
         self.reads.set(self.reads.get() + 1);
     }
 
@@ -250,6 +254,21 @@ pub enum Stream {
     Tls(Box<TlsStream<StampedTcp>>),
 }
 
+impl Stream {
+    /// The socket, out of the runtime's hands, and the TLS session on it.
+    pub(crate) fn into_parts(self) -> io::Result<(OwnedFd, Option<ClientConnection>)> {
+        let (socket, tls) = match self {
+            Stream::Plain(socket) => (socket, None),
+            Stream::Tls(stream) => {
+                let (socket, tls) = stream.into_inner();
+                (socket, Some(tls))
+            }
+        };
+        let ear = Rc::try_unwrap(socket.0).map_err(|_| io::Error::other("the socket is in use"))?;
+        Ok((ear.tcp.into_std()?.into(), tls))
+    }
+}
+
 impl hyper::rt::Read for Stream {
     fn poll_read(
         self: Pin<&mut Self>,
@@ -306,6 +325,19 @@ impl hyper::rt::Write for Stream {
     }
 }
 
+/// Tells the runtime to look whether `fd` is readable.
+pub(crate) fn watch(fd: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
+    // SAFETY: an `OwnedFd` is open, and its number the same, for as long as it lives.
+    Ok(unsafe { AsyncFd::register_with_interest(fd, Interest::READABLE) }?)
+}
+
+/// Reads what is there into `buf`: number of bytes, and the kernel's stamp as wall time.
+pub(crate) fn receive(socket: &OwnedFd, buf: &mut [u8]) -> io::Result<(usize, Option<i64>)> {
+    // SAFETY: the layouts are the same, and `recv` only ever writes initialised bytes.
+    let buf = unsafe { &mut *(std::ptr::from_mut(buf) as *mut [MaybeUninit<u8>]) };
+    kernel::recv(socket, buf)
+}
+
 #[cfg(target_os = "linux")]
 mod kernel {
     //! Receive stamps of Linux (socket(7), `SO_TIMESTAMPNS`).
@@ -313,8 +345,6 @@ mod kernel {
     use std::io;
     use std::mem::MaybeUninit;
     use std::os::fd::AsRawFd;
-
-    use tokio::net::TcpStream;
 
     /// Room for one timestamp message, aligned as control messages must be.
     #[repr(C, align(8))]
@@ -338,7 +368,10 @@ mod kernel {
 
     /// Reads what is there: number of bytes, and the wall time in nanoseconds at which the last
     /// segment of them arrived, if the kernel tells.
-    pub(super) fn recv(tcp: &TcpStream, buf: &mut [MaybeUninit<u8>]) -> io::Result<(usize, Option<i64>)> {
+    pub(super) fn recv(
+        socket: &impl AsRawFd,
+        buf: &mut [MaybeUninit<u8>],
+    ) -> io::Result<(usize, Option<i64>)> {
         let mut control = Control([0; 64]);
         let mut iov = libc::iovec { iov_base: buf.as_mut_ptr().cast(), iov_len: buf.len() };
         // SAFETY: all-zero is a valid msghdr (null pointers, zero lengths).
@@ -349,7 +382,7 @@ mod kernel {
         msg.msg_controllen = control.0.len() as _;
         // SAFETY: `msg` points to one iovec over `buf` and to `control`; all outlive the call, and
         // the kernel writes no more than the lengths given.
-        let n = unsafe { libc::recvmsg(tcp.as_raw_fd(), &raw mut msg, 0) };
+        let n = unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut msg, 0) };
         if n < 0 {
             return Err(io::Error::last_os_error());
         }
@@ -384,14 +417,13 @@ mod kernel {
 
     use std::io;
     use std::mem::MaybeUninit;
-
-    use tokio::net::TcpStream;
+    use std::os::fd::AsFd;
 
     pub(super) fn enable_stamps<T>(_: &T) -> bool {
         false
     }
-    pub(super) fn recv(tcp: &TcpStream, buf: &mut [MaybeUninit<u8>]) -> io::Result<(usize, Option<i64>)> {
-        Ok((socket2::SockRef::from(tcp).recv(buf)?, None))
+    pub(super) fn recv(socket: &impl AsFd, buf: &mut [MaybeUninit<u8>]) -> io::Result<(usize, Option<i64>)> {
+        Ok((socket2::SockRef::from(socket).recv(buf)?, None))
     }
 }
 

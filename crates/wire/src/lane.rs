@@ -15,11 +15,12 @@ use tokio::sync::{Notify, Semaphore};
 use tokio::task::LocalSet;
 
 use crate::connect::Dialer;
-use crate::exchange::{Desk, Flight, exchange};
+use crate::exchange::{Desk, Flight, exchange, request_head};
 use crate::io::{LaneTime, Turns};
 use crate::live::Live;
 use crate::outgoing::{Order, Output};
 use crate::pool::Pool;
+use crate::reactor::Reactor;
 use crate::users::{Closed, user};
 
 /// What a lane is told.
@@ -103,19 +104,32 @@ pub(crate) fn run(setup: Setup, report: impl Fn(Event)) {
 async fn serve(setup: Setup, turns: Arc<Turns>, report: &impl Fn(Event)) {
     let Setup { lane, clock, map, kernel_stamps, dialer, connections, prewarm, .. } = setup;
     let time = LaneTime::new(clock, map, kernel_stamps, turns);
+    let reactor = match Reactor::new(time.clone()) {
+        Ok(reactor) => reactor,
+        Err(error) => {
+            return report(Event::Ready { cpu: None, warmed: Err(format!("no poll of its own: {error}")) });
+        }
+    };
     let desk = Rc::new(Desk {
         lane,
         time: time.clone(),
-        pool: Pool::new(dialer, time, connections),
+        pool: Pool::new(dialer, time, reactor.clone(), connections),
         timeouts: setup.timeouts,
         retries: setup.retries,
         dialect: setup.dialect,
-        path: setup.path,
-        headers: setup.headers,
+        head: request_head(&setup.path, &setup.headers),
         run_id: setup.run_id,
         secrets: setup.secrets,
         live: setup.live,
         flight: Flight::default(),
+    });
+    tokio::task::spawn_local({
+        let desk = desk.clone();
+        async move {
+            reactor.run().await;
+            // A lane that cannot hear has nothing to wait for.
+            desk.flight.cut();
+        }
     });
     let warmed = warm(&desk, prewarm).await;
     report(Event::Ready { cpu: ThreadCpu::current(), warmed });
