@@ -1,11 +1,13 @@
 //! The only home of time: the run's monotonic clock, its relation to the wall clock, the pacer
-//! that waits for absolute moments, and the CPU time of threads, process and machine.
+//! that waits for absolute moments, the CPU time of threads, process and machine, and where threads
+//! run.
 //!
 //! Everything that a run records is in [`Nanos`] since the run's origin on `CLOCK_MONOTONIC`.
 
 pub mod cpu;
 pub mod machine;
 pub mod pacer;
+pub mod scheduling;
 mod sys;
 pub mod virtual_clock;
 pub mod wall;

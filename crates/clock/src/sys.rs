@@ -1,5 +1,7 @@
 //! The system calls of this crate: the only `unsafe` of it, each call in a function of its own.
 
+#[cfg(target_os = "linux")]
+use std::io;
 use std::mem::MaybeUninit;
 
 /// Reads a clock in nanoseconds; `None` if the system does not know the clock (for example that of
@@ -68,4 +70,72 @@ pub(crate) fn sleep_until_raw(deadline_raw_ns: u64) {
     unsafe {
         libc::clock_nanosleep(libc::CLOCK_MONOTONIC, libc::TIMER_ABSTIME, &ts, std::ptr::null_mut());
     }
+}
+
+/// The cores that the calling thread may run on.
+#[cfg(target_os = "linux")]
+pub(crate) fn affinity() -> Option<Vec<u32>> {
+    // SAFETY: all-zero is a valid cpu_set_t, the empty one.
+    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    // SAFETY: `set` is valid for writing as many bytes as are named; 0 is the calling thread.
+    if unsafe { libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &raw mut set) } != 0 {
+        return None;
+    }
+    let all = 0..libc::CPU_SETSIZE as usize;
+    // SAFETY: every number is below CPU_SETSIZE, the number of bits in the set.
+    Some(all.filter(|core| unsafe { libc::CPU_ISSET(*core, &set) }).map(|core| core as u32).collect())
+}
+
+/// Keeps the calling thread on one core.
+#[cfg(target_os = "linux")]
+pub(crate) fn set_affinity(core: u32) -> io::Result<()> {
+    if core as usize >= libc::CPU_SETSIZE as usize {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    // SAFETY: all-zero is a valid cpu_set_t, and `core` was just checked to be one of its bits.
+    let set = unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        libc::CPU_SET(core as usize, &mut set);
+        set
+    };
+    // SAFETY: `set` is valid for reading as many bytes as are named; 0 is the calling thread.
+    checked(unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set) })
+}
+
+/// `SCHED_FIFO` for the calling thread, not for those that it starts.
+#[cfg(target_os = "linux")]
+pub(crate) fn set_fifo(priority: u8) -> io::Result<()> {
+    // SAFETY: all-zero is a valid sched_param.
+    let mut param: libc::sched_param = unsafe { std::mem::zeroed() };
+    param.sched_priority = libc::c_int::from(priority);
+    let policy = libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK;
+    // SAFETY: `param` lives through the call; 0 is the calling thread.
+    checked(unsafe { libc::sched_setscheduler(0, policy, &raw const param) })
+}
+
+/// Whether `RLIMIT_MEMLOCK` sets no limit.
+#[cfg(target_os = "linux")]
+pub(crate) fn memory_lock_is_unlimited() -> bool {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: `limit` is a valid rlimit for the kernel to write to.
+    let known = unsafe { libc::getrlimit(libc::RLIMIT_MEMLOCK, &raw mut limit) } == 0;
+    known && limit.rlim_cur == libc::RLIM_INFINITY
+}
+
+/// Locks what was touched and what will be: stacks and heaps are reserved far larger than used.
+#[cfg(target_os = "linux")]
+pub(crate) fn lock_memory() -> io::Result<()> {
+    // SAFETY: mlockall takes flags only; it changes no contents of memory.
+    checked(unsafe { libc::mlockall(libc::MCL_CURRENT | libc::MCL_FUTURE | libc::MCL_ONFAULT) })
+}
+
+#[cfg(target_os = "linux")]
+pub(crate) fn unlock_memory() {
+    // SAFETY: munlockall takes no argument; it changes no contents of memory.
+    unsafe { libc::munlockall() };
+}
+
+#[cfg(target_os = "linux")]
+fn checked(returned: libc::c_int) -> io::Result<()> {
+    if returned == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }

@@ -81,21 +81,23 @@ impl<'a> Facts<'a> {
     /// told from other work.
     pub fn unknown_local_target(&self) -> bool {
         let header = &self.run.header;
-        let Target::Http(url) = &header.spec.target else { return false };
         if self.run.machine.iter().any(|m| m.target.is_some()) {
             return false;
         }
-        let host = url.split_once("://").map_or(url.as_str(), |(_, rest)| rest);
-        let host = host.split(['/', ':']).next().unwrap_or(host);
         let loopback = |text: &str| {
             text.parse::<SocketAddr>()
                 .map(|a| a.ip())
                 .or_else(|_| text.parse::<IpAddr>())
                 .is_ok_and(|ip| ip.is_loopback())
         };
-        host == "localhost"
-            || url.contains("://[::1]")
-            || loopback(host)
+        let local = |target: &Target| {
+            let Target::Http(url) = target else { return false };
+            let host = url.split_once("://").map_or(url.as_str(), |(_, rest)| rest);
+            let host = host.split(['/', ':']).next().unwrap_or(host);
+            host == "localhost" || url.contains("://[::1]") || loopback(host)
+        };
+        header.spec.client.unix.is_some()
+            || header.spec.target.iter().any(local)
             || header.environment.addresses.iter().any(|a| loopback(a))
     }
 

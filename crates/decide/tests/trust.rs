@@ -296,7 +296,7 @@ fn a_lane_that_stood_still() {
 fn other_work_on_the_machine() {
     // Both cores burnt by somebody else, and the server is another machine.
     let mut run = healthy_open(6.0, 30);
-    run.header.spec.target = spec::Target::Http("http://10.0.4.17:8000".to_owned());
+    run.header.spec.target = spec::Target::Http("http://10.0.4.17:8000".to_owned()).into();
     for m in &mut run.machine {
         m.busy = Nanos(m.at.0 * 2);
     }
@@ -305,7 +305,7 @@ fn other_work_on_the_machine() {
     assert!(check.is_grave() && check.caps.contains(&Cap::Flag(Capped::Latencies)), "most seconds: invalid");
     assert_eq!(trust.verdict, TrustVerdict::Invalid);
     // On these cores it may be the server itself: limited, and said so.
-    run.header.spec.target = spec::Target::Http("http://localhost:8000".to_owned());
+    run.header.spec.target = spec::Target::Http("http://localhost:8000".to_owned()).into();
     let trust = judge(&run);
     assert!(expect(&trust, CheckId::Machine, CheckState::Fail).note.is_some());
     assert_eq!(trust.verdict, TrustVerdict::Limited);
@@ -317,7 +317,7 @@ fn other_work_on_the_machine() {
     only(&judge(&run), &[]);
     // A third of the time: limited, latencies flagged.
     let mut run = healthy_open(6.0, 30);
-    run.header.spec.target = spec::Target::Http("http://10.0.4.17:8000".to_owned());
+    run.header.spec.target = spec::Target::Http("http://10.0.4.17:8000".to_owned()).into();
     let mut busy = 0;
     for m in &mut run.machine {
         m.busy = Nanos(busy);

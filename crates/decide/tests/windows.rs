@@ -79,7 +79,7 @@ fn counter(at: u64, each: u64, usual: u64, second: u64) -> Nanos {
 fn the_machine_is_told_apart_by_what_it_did() {
     let remote = || {
         let mut run = healthy_open(6.0, 30);
-        run.header.spec.target = spec::Target::Http("http://10.0.4.17:8000".to_owned());
+        run.header.spec.target = spec::Target::Http("http://10.0.4.17:8000".to_owned()).into();
         run
     };
     let s = |at: Nanos| at.0 / 1_000_000_000;
@@ -88,7 +88,7 @@ fn the_machine_is_told_apart_by_what_it_did() {
     run.machine.iter_mut().for_each(|m| m.busy = counter(12, 1_900_000_000, 300_000_000, s(m.at)));
     assert_eq!(only_cause(&run, Cause::OtherWork), [12]);
     // The same beside a server on these cores may be the server.
-    run.header.spec.target = spec::Target::Http("http://127.0.0.1:8000".to_owned());
+    run.header.spec.target = spec::Target::Http("http://127.0.0.1:8000".to_owned()).into();
     assert!(judge(&run).client.limited.is_empty());
     // 6 % of two cores stolen.
     let mut run = remote();

@@ -48,7 +48,7 @@ pub fn file(path: &Path) -> Result<Draft> {
 /// What flags ask for. Every fault is told, each with the flag that it concerns.
 fn flags(args: &RunArgs) -> Result<Draft, Vec<SpecError>> {
     let mut setter = Setter::default();
-    setter.target(args.target.as_deref());
+    setter.targets(&args.target);
     setter.text("--model", "api.model", args.model.as_deref());
     for (flag, key, value) in [
         ("--concurrency", "load.concurrency", &args.load.concurrency),
@@ -119,9 +119,16 @@ fn flags(args: &RunArgs) -> Result<Draft, Vec<SpecError>> {
         ("--insecure", "api.tls.insecure", args.api.insecure, "true"),
         ("--no-kernel-stamps", "client.kernel_stamps", args.client.no_kernel_stamps, "false"),
         ("--keep-text", "client.keep_text", args.record.keep_text, "true"),
+        ("--pin", "client.pin", args.client.pin, "true"),
+        ("--realtime", "client.realtime", args.client.realtime, "true"),
+        ("--http2", "client.http2", args.client.http2, "true"),
     ] {
         setter.text(flag, key, given.then_some(value));
     }
+    if !args.client.bind.is_empty() {
+        setter.text("--bind", "client.bind", Some(&args.client.bind.join(",")));
+    }
+    setter.text("--unix", "client.unix", args.client.unix.as_ref().and_then(|p| p.to_str()));
     setter.text("--cacert", "api.tls.cacert", args.api.cacert.as_ref().and_then(|p| p.to_str()));
     match (&args.api.key_env, &args.api.key_file) {
         (Some(_), Some(_)) => setter.errors.push(
@@ -182,14 +189,19 @@ impl Setter {
         }
     }
 
-    fn target(&mut self, text: Option<&str>) {
-        let before = self.errors.len();
-        self.text("TARGET", "target", text);
-        if let (Some(text), Some(error)) = (text, self.errors.get_mut(before))
-            && !text.contains("://")
-        {
-            error.hint = Some(format!("did you mean http://{text}?"));
+    fn targets(&mut self, texts: &[String]) {
+        let mut targets = Vec::new();
+        for text in texts {
+            let before = self.errors.len();
+            self.text("TARGET", "target", Some(text));
+            match self.errors.get_mut(before) {
+                Some(error) if !text.contains("://") => {
+                    error.hint = Some(format!("did you mean http://{text}?"));
+                }
+                _ => targets.extend(self.draft.target.take().iter().flat_map(spec::Targets::iter).cloned()),
+            }
         }
+        self.draft.target = spec::Targets::new(targets);
     }
 
     fn pair(&mut self, flag: &str, text: &str, separator: char, form: &str, prefix: &str) {

@@ -114,8 +114,8 @@ pub enum Command {
 /// `inferometer run`.
 #[derive(Debug, Args)]
 pub struct RunArgs {
-    /// Server: `http://HOST:PORT`, `https://…`, or `sim://MODEL@[Nx]ACCELERATOR`.
-    pub target: Option<String>,
+    /// Server: `http://HOST:PORT`, `https://…`, or `sim://MODEL@[Nx]ACCELERATOR`. Several servers share the requests.
+    pub target: Vec<String>,
     /// Spec file (YAML or JSON); flags override it.
     #[arg(long, short, value_name = "FILE")]
     pub file: Option<PathBuf>,
@@ -331,6 +331,21 @@ pub struct ClientArgs {
     /// Between two readings of the server's metrics; `off`: none while the run goes on [default: 1s].
     #[arg(long, value_name = "TIME")]
     pub metrics_every: Option<String>,
+    /// Each lane and the pacer on a core of its own.
+    #[arg(long)]
+    pub pin: bool,
+    /// Lanes and pacer under `SCHED_FIFO`, memory locked; what the system refuses is noted.
+    #[arg(long)]
+    pub realtime: bool,
+    /// Source addresses of connections, used in turn. Repeatable.
+    #[arg(long, value_name = "ADDRESS,…")]
+    pub bind: Vec<String>,
+    /// Unix socket to speak over; the server's address still gives the `host` header and the path.
+    #[arg(long, value_name = "PATH")]
+    pub unix: Option<PathBuf>,
+    /// Speak HTTP/2 (by prior knowledge, with TLS by ALPN), one request at a time on a connection.
+    #[arg(long)]
+    pub http2: bool,
 }
 
 /// How numbers are computed.

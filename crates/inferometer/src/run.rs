@@ -31,7 +31,7 @@ pub struct Measured {
 
 /// The plan of a spec that can be run, as far as that shows without its server: engine, files, plan.
 pub fn check(spec: &Spec) -> Result<Plan> {
-    if let Target::Sim(target) = &spec.target {
+    if let Target::Sim(target) = spec.target.first() {
         sim::SimConfig::from_target(target).map_err(Failure::request)?;
     }
     for (path, what) in named_files(spec) {
@@ -79,7 +79,7 @@ pub fn measure(
         .with_context(|| format!("cannot create the folder {}", runs.display()))
         .map_err(Failure::request)?;
 
-    let mut claim = Claim::take(&spec.target, busy, printer, &stop)?;
+    let mut claim = Claim::take(&spec, busy, printer, &stop)?;
 
     // A vocabulary loads on a thread of its own: where the model's name is known, while the server is asked.
     let guess = known_model(&spec);
@@ -88,7 +88,7 @@ pub fn measure(
         .map(|model| Tokenizer::open(&spec.workload.tokenizer, Some(model)))
         .transpose()
         .map_err(Failure::request)?;
-    let engine = match &spec.target {
+    let engine = match spec.target.first() {
         Target::Sim(target) => Some(Embedded::start(target, None)?),
         Target::Http(_) => None,
     };
@@ -145,7 +145,7 @@ pub fn measure(
 
 /// The model's name, where it is known before the server is asked.
 fn known_model(spec: &Spec) -> Option<String> {
-    match (&spec.api.model, &spec.target) {
+    match (&spec.api.model, spec.target.first()) {
         (Some(model), _) => Some(model.clone()),
         (None, Target::Sim(target)) => Some(target.engine.clone()),
         (None, Target::Http(_)) => None,
@@ -156,6 +156,7 @@ fn session_failure(error: SessionError) -> Failure {
     match error {
         SessionError::Header { .. }
         | SessionError::WhichModel { .. }
+        | SessionError::OtherModels { .. }
         | SessionError::Tls(_)
         | SessionError::Endpoint(EndpointError::Malformed { .. })
         | SessionError::Stopped => Failure::request(error),

@@ -16,7 +16,7 @@ fn secs(s: f64) -> Span {
 
 fn spec(load: Load, warmup: Warmup, measure: Extent, seed: u64) -> Spec {
     Spec {
-        target: Target::Http("http://127.0.0.1:8000".to_owned()),
+        target: Target::Http("http://127.0.0.1:8000".to_owned()).into(),
         api: Api {
             dialect: Dialect::Chat,
             stream: true,
@@ -223,7 +223,7 @@ fn fingerprints_tell_plans_apart() {
     assert_ne!(of(&base), of(&other));
     // Who is measured and how it is judged is no part of the plan.
     let mut other = base.clone();
-    other.target = Target::Http("http://other:1".to_owned());
+    other.target = Target::Http("http://other:1".to_owned()).into();
     other.slo.attain = 0.5;
     assert_eq!(of(&base), of(&other));
     // The same on every machine.

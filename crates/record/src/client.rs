@@ -16,6 +16,38 @@ pub fn facts() -> BTreeMap<String, String> {
     facts
 }
 
+/// What this process may still use.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Room {
+    /// Cores: of the affinity mask and of the tightest CPU limit of a cgroup, the lesser.
+    pub cores: Option<f64>,
+    /// Bytes of memory: free on the machine, or left below the tightest limit of a cgroup.
+    pub memory_bytes: Option<u64>,
+}
+
+/// What this process may still use, now. Unknown where the system does not tell.
+pub fn room() -> Room {
+    let room = room_below(Path::new("/"));
+    let mask = std::thread::available_parallelism().ok().map(|n| n.get() as f64);
+    Room { cores: [mask, room.cores].into_iter().flatten().min_by(f64::total_cmp), ..room }
+}
+
+fn room_below(root: &Path) -> Room {
+    let read = |path: &str| std::fs::read_to_string(root.join(path)).ok().map(|s| s.trim().to_owned());
+    let free = field(&read("proc/meminfo").unwrap_or_default(), "MemAvailable").and_then(|text| kib(&text));
+    let left = own_cgroups(&read).into_iter().filter_map(|folder| {
+        let number = |file: &str| read(&format!("{folder}/{file}"))?.parse::<u64>().ok();
+        // Pages of files that nobody reads are given back when memory is wanted.
+        let stat = read(&format!("{folder}/memory.stat")).unwrap_or_default();
+        let idle =
+            stat.lines().find_map(|line| line.strip_prefix("inactive_file ")?.parse().ok()).unwrap_or(0);
+        let used = number("memory.current")?.saturating_sub(idle);
+        Some(number("memory.max")?.saturating_sub(used))
+    });
+    let free = free.and_then(|bytes| bytes.parse().ok());
+    Room { cores: cpu_limit(&read), memory_bytes: left.chain(free).min() }
+}
+
 /// The facts that files tell, below any root.
 fn facts_below(root: &Path) -> BTreeMap<String, String> {
     let read = |path: &str| std::fs::read_to_string(root.join(path)).ok().map(|s| s.trim().to_owned());
@@ -115,13 +147,17 @@ mod tests {
     use std::fs;
 
     fn machine(files: &[(&str, &str)]) -> BTreeMap<String, String> {
+        facts_below(laid_out(files).path())
+    }
+
+    fn laid_out(files: &[(&str, &str)]) -> tempfile::TempDir {
         let dir = tempfile::tempdir().unwrap();
         for (path, text) in files {
             let path = dir.path().join(path);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, text).unwrap();
         }
-        facts_below(dir.path())
+        dir
     }
 
     #[test]
@@ -156,6 +192,24 @@ mod tests {
             assert_eq!(facts.get(name).map(String::as_str), Some(value), "{name}");
         }
         assert!(!facts.contains_key("governor"));
+    }
+
+    #[test]
+    fn room_is_what_the_tightest_limit_leaves() {
+        let files = [
+            ("proc/meminfo", "MemTotal: 16384256 kB\nMemAvailable:    2048 kB\n"),
+            ("proc/self/cgroup", "0::/a\n"),
+            ("sys/fs/cgroup/cpu.max", "150000 100000\n"),
+            ("sys/fs/cgroup/a/memory.max", "1000000\n"),
+            ("sys/fs/cgroup/a/memory.current", "700000\n"),
+            ("sys/fs/cgroup/a/memory.stat", "anon 5\ninactive_file 100000\n"),
+            ("sys/fs/cgroup/memory.max", "max\n"),
+        ];
+        let room = |files: &[(&str, &str)]| room_below(laid_out(files).path());
+        assert_eq!(room(&files), Room { cores: Some(1.5), memory_bytes: Some(400_000) });
+        assert_eq!(room(&files[..1]), Room { cores: None, memory_bytes: Some(2_097_152) });
+        assert_eq!(room(&[]), Room::default());
+        assert!(super::room().cores.is_none_or(|cores| cores > 0.0));
     }
 
     #[test]

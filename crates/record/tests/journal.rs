@@ -450,7 +450,7 @@ fn numbers_that_are_not_finite_never_reach_the_file() {
 fn no_secret_is_in_the_journal() {
     const KEY: &str = "sk-verysecret";
     let mut loud = header();
-    loud.spec.target = spec::Target::Http(format!("http://user:{KEY}@h:1"));
+    loud.spec.target = spec::Target::Http(format!("http://user:{KEY}@h:1")).into();
     for name in ["Authorization", "X-Api-Key", "x-harmless"] {
         loud.spec.api.headers.insert(name.to_owned(), format!("Bearer {KEY}"));
     }

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::Target;
+use crate::Targets;
 use crate::error::{Excerpt, SpecError};
 use crate::node::{Data, Entry, Node, Source as Text};
 use crate::read::Reader;
@@ -44,9 +44,9 @@ impl Places {
 #[serde(deny_unknown_fields)]
 #[schemars(title = "inferometer spec", transform = schema::top_level)]
 pub struct Draft {
-    /// The server that is measured.
+    /// The server that is measured, or a list of servers that share the requests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub target: Option<Target>,
+    pub target: Option<Targets>,
     /// How the server is spoken to.
     #[serde(default, skip_serializing_if = "is_default")]
     pub api: ApiDraft,

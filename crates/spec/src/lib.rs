@@ -19,10 +19,13 @@ mod sections;
 pub mod seed;
 pub mod slo;
 pub mod target;
+mod targets;
 pub mod units;
 pub mod workload;
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::path::PathBuf;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -37,6 +40,7 @@ pub use schema::schema;
 pub use secret::Secret;
 pub use slo::{JointLimit, MarginalLimit, Metric, Op, Slo, Statistic};
 pub use target::{SimTarget, Target};
+pub use targets::Targets;
 pub use units::{Burstiness, Limit, Nanos, ParseUnitError, Rate, Share, Span};
 pub use workload::{CacheProtocol, Lengths, Source, TokenizerChoice, Workload};
 
@@ -45,8 +49,8 @@ pub use workload::{CacheProtocol, Lengths, Source, TokenizerChoice, Workload};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Spec {
-    /// The server that is measured.
-    pub target: Target,
+    /// The server that is measured, or several that share the requests.
+    pub target: Targets,
     /// How the server is spoken to.
     pub api: Api,
     /// What is in a request.
@@ -85,6 +89,21 @@ pub struct Client {
     pub keep_text: bool,
     /// Between two readings of the server's metrics; off: they are not read while the run goes on.
     pub metrics_every: Limit,
+    /// Each lane and the pacer on a core of its own.
+    #[serde(default)]
+    pub pin: bool,
+    /// Lanes and pacer under `SCHED_FIFO`, memory locked.
+    #[serde(default)]
+    pub realtime: bool,
+    /// Source addresses of connections, used in turn. Empty: the system chooses.
+    #[serde(default)]
+    pub bind: Vec<IpAddr>,
+    /// Unix socket that is spoken to; the target still gives the `host` header and the path.
+    #[serde(default)]
+    pub unix: Option<PathBuf>,
+    /// Speak HTTP/2: by prior knowledge, with TLS by ALPN. One request at a time on a connection.
+    #[serde(default)]
+    pub http2: bool,
 }
 
 impl Default for Client {
@@ -96,6 +115,11 @@ impl Default for Client {
             retries: 0,
             keep_text: false,
             metrics_every: Limit(Some(Nanos::from_secs(1))),
+            pin: false,
+            realtime: false,
+            bind: Vec::new(),
+            unix: None,
+            http2: false,
         }
     }
 }

@@ -1,6 +1,7 @@
 //! From a tree to typed values; faults are collected, not only the first.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -13,7 +14,7 @@ use crate::load::{Extent, Ramp, Warmup};
 use crate::node::{Data, Mark, Node, Source, short};
 use crate::units::{Burstiness, Limit, Rate, Share, Span};
 use crate::workload::{CacheProtocol, Lengths, TokenizerChoice};
-use crate::{Connections, Dialect, Force, KeySource, MaxField, PercentileRule, Target, View};
+use crate::{Connections, Dialect, Force, KeySource, MaxField, PercentileRule, Target, Targets, View};
 
 /// Reads a tree: knows where it is and keeps what was wrong.
 pub(crate) struct Reader<'a> {
@@ -271,13 +272,45 @@ impl Read for f64 {
     }
 }
 
+/// One value, or a list of them.
+fn one_or_more<T: Read>(node: &Node, what: &str) -> Result<Vec<T>, ParseError> {
+    match &node.data {
+        Data::List(items) => items.iter().map(T::read).collect(),
+        Data::Scalar { .. } => Ok(vec![T::read(node)?]),
+        Data::Map(_) => Err(not(node, what)),
+    }
+}
+
+impl Read for Targets {
+    fn read(node: &Node) -> Result<Self, ParseError> {
+        let what = "a target, or a list of targets";
+        Targets::new(one_or_more(node, what)?).ok_or_else(|| not(node, what))
+    }
+}
+
+/// A list; as one text, parted by commas.
+impl Read for Vec<IpAddr> {
+    fn read(node: &Node) -> Result<Self, ParseError> {
+        let lists: Vec<String> = one_or_more(node, "a list of addresses of this machine")?;
+        lists
+            .iter()
+            .flat_map(|list| list.split(','))
+            .map(|address| {
+                let address = address.trim().trim_start_matches('[').trim_end_matches(']');
+                address.parse().map_err(|_| {
+                    ParseError::new(format!(
+                        "`{}` is no address of this machine (for example 127.0.0.2, or fe80::1)",
+                        short(address)
+                    ))
+                })
+            })
+            .collect()
+    }
+}
+
 impl Read for Vec<String> {
     fn read(node: &Node) -> Result<Self, ParseError> {
-        match &node.data {
-            Data::List(items) => items.iter().map(String::read).collect(),
-            Data::Scalar { .. } => Ok(vec![String::read(node)?]),
-            Data::Map(_) => Err(not(node, "a list of texts")),
-        }
+        one_or_more(node, "a list of texts")
     }
 }
 

@@ -1,5 +1,7 @@
 //! From a draft to a spec: every default written out, every impossible combination refused.
 
+mod client;
+
 use std::collections::BTreeMap;
 
 use crate::draft::{ApiDraft, Draft, LoadDraft, PhasesDraft, TimeoutsDraft, WorkloadDraft};
@@ -9,10 +11,7 @@ use crate::secret::REDACTED;
 use crate::slo::Slo;
 use crate::units::{Burstiness, Limit, Nanos, Rate, Span};
 use crate::workload::{CacheProtocol, Lengths, Source, TokenizerChoice, Workload};
-use crate::{
-    Analysis, Api, Client, Connections, Dialect, Force, LengthControl, MaxField, Readiness, Sampling, Spec,
-    Tls,
-};
+use crate::{Analysis, Api, Dialect, Force, LengthControl, MaxField, Readiness, Sampling, Spec, Tls};
 
 /// The seed when none is given: fixed, so that two runs of one command send the same.
 pub const DEFAULT_SEED: u64 = 42;
@@ -20,8 +19,6 @@ const DEFAULT_ISL: u32 = 512;
 const DEFAULT_OSL: u32 = 128;
 const DEFAULT_MEASURE: Extent = Extent::Duration(Span(Nanos::from_secs(30)));
 const DEFAULT_DRAIN: Span = Span(Nanos::from_secs(30));
-/// Metrics are not read more often: a page of a real engine takes it a millisecond and more.
-const SHORTEST_SCRAPE: Nanos = Nanos::from_millis(10);
 const DEFAULT_WAIT: Span = Span(Nanos::from_secs(10));
 /// The default warm-up of an open loop is never longer.
 const MAX_DEFAULT_WARMUP: Nanos = Nanos::from_secs(10);
@@ -53,45 +50,7 @@ impl Draft {
         let api = api(self.api, &mut faults);
         let timeouts = timeouts(self.timeouts, &mut faults);
 
-        let default = Client::default();
-        let client = Client {
-            lanes: self.client.lanes.unwrap_or(default.lanes),
-            connections: self.client.connections.unwrap_or(default.connections),
-            kernel_stamps: self.client.kernel_stamps.unwrap_or(default.kernel_stamps),
-            retries: self.client.retries.unwrap_or(default.retries),
-            keep_text: self.client.keep_text.unwrap_or(default.keep_text),
-            metrics_every: self.client.metrics_every.unwrap_or(default.metrics_every),
-        };
-        if client.metrics_every.0.is_some_and(|every| every < SHORTEST_SCRAPE) {
-            faults.add(
-                "client.metrics_every",
-                format!("{} between two readings would be a load of its own", client.metrics_every),
-                "10ms or more, or off",
-            );
-        }
-        if client.lanes == 0 {
-            faults.add("client.lanes", "0 lanes would send nothing", "at least 1");
-        }
-        if let Load::Closed(closed) = &load
-            && closed.concurrency > 0
-            && u32::from(client.lanes) > closed.concurrency
-        {
-            faults.add(
-                "client.lanes",
-                format!(
-                    "{} lanes for {} users: a lane without a user does nothing",
-                    client.lanes, closed.concurrency
-                ),
-                format!("at most {} lanes", closed.concurrency),
-            );
-        }
-        if client.connections == Connections::Prewarmed(0) {
-            faults.add(
-                "client.connections",
-                "`prewarmed:0` opens no connection",
-                "`keepalive`, or prewarmed:N with N of at least 1",
-            );
-        }
+        let client = client::client(self.client, &load, target.as_ref(), &mut faults);
 
         let attain = self.slo.attain.map_or(Slo::default().attain, |share| share.value());
         let slo = Slo { joint: self.slo.joint, marginal: self.slo.marginal, attain };

@@ -153,8 +153,10 @@ impl Spec {
     #[must_use]
     pub fn redacted(&self) -> Spec {
         let mut spec = self.clone();
-        if let Target::Http(url) = &mut spec.target {
-            *url = redact_url(url);
+        for target in spec.target.iter_mut() {
+            if let Target::Http(url) = target {
+                *url = redact_url(url);
+            }
         }
         if let Some(path) = &mut spec.api.path {
             *path = redact_url(path);

@@ -1,6 +1,7 @@
 //! The sections of a draft: each key optional, read from a tree, laid over another.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::path::PathBuf;
 
 use schemars::JsonSchema;
@@ -189,6 +190,17 @@ section!(
         /// Between two readings of the server's metrics, where it has them; `off`: not while the run
         /// goes on. Default: 1s.
         metrics_every: Limit,
+        /// Each lane and the pacer on a core of its own. Default: no.
+        pin: bool,
+        /// Lanes and pacer under `SCHED_FIFO`, memory locked. Default: no.
+        realtime: bool,
+        /// Source addresses of connections, used in turn. Default: the system chooses.
+        #[schemars(schema_with = "schema::one_or_more_texts")]
+        bind: Vec<IpAddr>,
+        /// Unix socket that is spoken to; the target gives the `host` header and the path.
+        unix: PathBuf,
+        /// Speak HTTP/2, one request at a time on a connection. Default: no.
+        http2: bool,
     }
 );
 section!(

@@ -5,8 +5,8 @@
 use proptest::prelude::*;
 use spec::{
     Burstiness, CacheProtocol, Closed, Connections, Draft, Extent, Force, KeySource, Lengths, Limit, Load,
-    MaxField, Nanos, Open, PercentileRule, Ramp, Rate, Source, Span, Spec, Target, TokenizerChoice, View,
-    Warmup,
+    MaxField, Nanos, Open, PercentileRule, Ramp, Rate, Source, Span, Spec, Target, Targets, TokenizerChoice,
+    View, Warmup,
 };
 
 fn secs(s: u64) -> Span {
@@ -257,7 +257,7 @@ fn flags_win_over_the_file() {
         flags.set(key, text).unwrap_or_else(|e| panic!("{key} {text}: {e}"));
     }
     let spec = flags.over(file).resolve().unwrap();
-    assert_eq!(spec.target, Target::Http("http://flag:1".to_owned()));
+    assert_eq!(spec.target, Target::Http("http://flag:1".to_owned()).into());
     // A rate over a file's concurrency is an open loop, without the file's think time.
     assert!(matches!(&spec.load, Load::Open(open) if open.rate == Rate::new(6.0).unwrap()));
     assert_eq!(spec.slo.joint.len(), 1);
@@ -388,6 +388,17 @@ fn any_spec() -> impl Strategy<Value = Spec> {
                 spec.slo.attain = attain;
                 spec.api.readiness.check = flag;
                 spec.client.kernel_stamps = !flag;
+                spec.client.pin = flag;
+                spec.client.realtime = flag;
+                spec.client.http2 = !flag;
+                match flag {
+                    true => spec.client.unix = Some("/run/a b.sock".into()),
+                    false => spec.client.bind = vec!["127.0.0.2".parse().unwrap(), "::1".parse().unwrap()],
+                }
+                if !flag && seed % 2 == 0 {
+                    spec.target =
+                        Targets::new(["http://h:1", "https://h:2/x"].map(|t| t.parse().unwrap())).unwrap();
+                }
                 spec.api.model = model;
                 spec.timeouts.total = Limit(limit.map(|n| Nanos(n + 1)));
                 spec.api
@@ -418,6 +429,24 @@ proptest! {
     fn lengths_print_what_they_read(lengths in any_lengths()) {
         prop_assert_eq!(lengths.to_string().parse::<Lengths>().unwrap(), lengths);
     }
+}
+
+#[test]
+fn sockets_of_the_client_in_each_form() {
+    let both = ["127.0.0.2", "fd00::1"].map(|a| a.parse::<std::net::IpAddr>().unwrap());
+    for text in ["[127.0.0.2, \"fd00::1\"]", "\"127.0.0.2, fd00::1\"", "[\"127.0.0.2,[fd00::1]\"]"] {
+        assert_eq!(with_target(&format!("client: {{bind: {text}}}")).client.bind, both, "{text}");
+    }
+    let mut flags = Draft::default();
+    flags.set("client.bind", "127.0.0.3").unwrap();
+    flags.set("client.pin", "true").unwrap();
+    flags.set("client.unix", "/run/s.sock").unwrap();
+    assert_eq!(flags.client.bind, Some(vec!["127.0.0.3".parse().unwrap()]));
+    assert_eq!((flags.client.pin, flags.client.realtime), (Some(true), None));
+    let spec = resolved("target:\n  - http://h:1\n  - http://h:2/v1");
+    assert_eq!(spec.target.to_string(), "http://h:1, http://h:2");
+    let spec = with_target("client: {unix: /run/s.sock, http2: on, realtime: on}");
+    assert!(spec.client.http2 && spec.client.realtime && spec.client.bind.is_empty());
 }
 
 /// SDKs take the base address with `/v1`; every path here has it already.

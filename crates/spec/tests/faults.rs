@@ -64,15 +64,26 @@ fn combinations_that_contradict_each_other() {
         "api: {stream: false}\nslo: [ttft<=1s, p99(itl)<=50ms, e2e<=5s]",
         "client: {connections: prewarmed:0, lanes: 0}",
         "client: {lanes: 4}\nload: {concurrency: 2}",
+        "client: {bind: [127.0.0.2, 0.0.0.0, 127.0.0.2]}",
+        "client: {unix: /run/s.sock, bind: 127.0.0.2}",
         "slo: [ttft<=1s]\nattain: 0",
         "timeouts: {total: 0s}",
         "api: {headers: {\"X Y\": a, X-Z: \"a\\r\\nB: c\"}, key: env:K, path: v1}",
         "api: {headers: {authorization: x}, key: env:K}",
         "api: {sampling: {temperature: -1, top_p: 0}, model: \"\"}",
     ];
+    let targets = [
+        "target: [http://h:1, http://h:2, http://h:1/]",
+        "target: [http://h:1, sim://fixed]",
+        "target: [http://h:1, http://h:2]\nclient: {unix: /run/s.sock}",
+        "target: https://h/v2\nclient: {unix: /run/s.sock}",
+        "target: sim://fixed\nclient: {unix: /run/s.sock, http2: true}",
+    ];
     let text: Vec<String> = cases
         .iter()
-        .map(|case| format!("# {case}\n{}", shown(&format!("target: http://h:1\n{case}"))))
+        .map(|case| (case, format!("target: http://h:1\n{case}")))
+        .chain(targets.iter().map(|case| (case, case.to_string())))
+        .map(|(case, text)| format!("# {case}\n{}", shown(&text)))
         .collect();
     insta::assert_snapshot!(text.join("\n"));
 }
@@ -190,6 +201,10 @@ labels: *c
         "client: {lanes: 65536}",
         "client: {lanes: 1.5}",
         "client: {lanes: true}",
+        "client: {bind: localhost}",
+        "client: {bind: {a: b}}",
+        "client: {unix: \"\"}",
+        "target: []",
     ];
     for case in cases {
         let found = faults(case);

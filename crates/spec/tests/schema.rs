@@ -35,6 +35,9 @@ fn what_the_reader_takes_the_schema_takes() {
         json!({ "slo": { "joint": ["ttft<=1s"], "attain": 0.9 }, "labels": { "gpus": 8 } }),
         json!({ "api": { "sampling": { "stop": ["a"] }, "key": "env:K", "headers": { "A": "b" } } }),
         json!({ "client": { "connections": "prewarmed:4" }, "timeouts": { "idle": "off" } }),
+        json!({ "client": { "bind": ["127.0.0.2"], "pin": true, "http2": false } }),
+        json!({ "client": { "bind": "127.0.0.2,127.0.0.3", "unix": "/run/s.sock" } }),
+        json!({ "target": ["http://h:1", "http://h:2"] }),
     ];
     for value in &good {
         let faults: Vec<String> = validator.iter_errors(value).map(|e| e.to_string()).collect();
@@ -45,6 +48,8 @@ fn what_the_reader_takes_the_schema_takes() {
         json!({ "lod": {} }),
         json!({ "load": { "burstyness": 1 } }),
         json!({ "target": 5 }),
+        json!({ "target": [] }),
+        json!({ "client": { "bind": [5] } }),
         json!({ "client": { "lanes": -1 } }),
         json!({ "workload": { "isl": { "uniform": { "min": 1 } } } }),
         json!({ "slo": { "limits": [] } }),

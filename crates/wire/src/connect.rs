@@ -1,17 +1,17 @@
 //! From an address to a connection: names resolved once, TCP and TLS timed apart.
 
 use std::fmt;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use spec::Nanos;
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 use tokio_rustls::TlsConnector;
 
 use crate::io::{Ear, LaneTime, StampedTcp, Stream};
@@ -107,6 +107,13 @@ impl Endpoint {
     pub fn port(&self) -> u16 {
         self.addresses.first().map_or(0, SocketAddr::port)
     }
+    /// The addresses that connections from `sources` can go to: of a family that has a source. From no
+    /// particular source: all.
+    pub fn addresses_from<'a>(&'a self, sources: &'a [IpAddr]) -> impl Iterator<Item = SocketAddr> + 'a {
+        let fits =
+            |to: &SocketAddr| sources.is_empty() || sources.iter().any(|from| from.is_ipv4() == to.is_ipv4());
+        self.addresses.iter().copied().filter(fits)
+    }
     /// Tries this address before the others from now on.
     pub fn prefer(&mut self, address: SocketAddr) {
         if let Some(at) = self.addresses.iter().position(|a| *a == address) {
@@ -166,6 +173,9 @@ pub struct Dialer {
     /// Where to.
     pub endpoint: Endpoint,
     tls: Option<(Arc<ClientConfig>, ServerName<'static>)>,
+    sources: Vec<IpAddr>,
+    /// Connections opened, over all lanes: sources are used in turn.
+    turn: Arc<AtomicUsize>,
 }
 
 /// A new connection, and what it took.
@@ -206,7 +216,13 @@ impl Dialer {
                 Some((Arc::new(crate::tls::client_config(options).map_err(TlsSetupError)?), name))
             }
         };
-        Ok(Dialer { endpoint, tls })
+        Ok(Dialer { endpoint, tls, sources: Vec::new(), turn: Arc::default() })
+    }
+
+    /// Connections leave from these addresses in turn; from none in particular: as the system chooses.
+    #[must_use]
+    pub fn from_sources(self, sources: &[IpAddr]) -> Self {
+        Dialer { sources: sources.to_vec(), ..self }
     }
 
     /// Opens a connection; the addresses are tried in order. No time limit of its own.
@@ -232,17 +248,65 @@ impl Dialer {
 
     async fn tcp(&self) -> Result<(TcpStream, SocketAddr), DialError> {
         let mut failures = Vec::new();
-        for address in &self.endpoint.addresses {
-            match TcpStream::connect(address).await {
+        for address in self.endpoint.addresses_from(&self.sources) {
+            let source = self.source(address);
+            let connected = match source {
+                None => TcpStream::connect(address).await,
+                Some(source) => connect_from(source, address).await,
+            };
+            match connected {
                 Ok(tcp) => {
                     tcp.set_nodelay(true).map_err(|e| DialError::Connect(format!("{address}: {e}")))?;
-                    return Ok((tcp, *address));
+                    return Ok((tcp, address));
                 }
-                Err(error) => failures.push(format!("{address}: {}", explain(&error))),
+                Err(error) => {
+                    let from = source.map_or_else(String::new, |source| format!(" from {source}"));
+                    failures.push(format!("{address}{from}: {}", explain(&error)));
+                }
             }
+        }
+        if failures.is_empty() {
+            failures.push("no source address is of the family of an address of the target".to_owned());
         }
         Err(DialError::Connect(failures.join("; ")))
     }
+
+    /// The source whose turn it is among those of the family of `to`.
+    fn source(&self, to: SocketAddr) -> Option<IpAddr> {
+        let fits = |from: &&IpAddr| from.is_ipv4() == to.is_ipv4();
+        let fitting = self.sources.iter().filter(fits).count();
+        let turn = self.turn.fetch_add(usize::from(fitting > 0), Relaxed);
+        self.sources.iter().filter(fits).nth(turn.checked_rem(fitting)?).copied()
+    }
+}
+
+async fn connect_from(source: IpAddr, to: SocketAddr) -> std::io::Result<TcpStream> {
+    let socket = if to.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    choose_port_late(&socket);
+    socket.bind(SocketAddr::new(source, 0))?;
+    socket.connect(to).await
+}
+
+/// Lets the kernel choose the port when it knows the target too: chosen before, each port could
+/// carry one connection only, whatever the number of targets. An older kernel refuses, no harm done.
+fn choose_port_late(socket: &TcpSocket) {
+    #[cfg(target_os = "linux")]
+    {
+        use std::os::fd::AsRawFd;
+        let on: libc::c_int = 1;
+        // SAFETY: the descriptor is open while borrowed; the value is one c_int, as its length says.
+        unsafe {
+            libc::setsockopt(
+                socket.as_raw_fd(),
+                libc::IPPROTO_IP,
+                libc::IP_BIND_ADDRESS_NO_PORT,
+                (&raw const on).cast(),
+                size_of::<libc::c_int>() as libc::socklen_t,
+            );
+        }
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = socket;
 }
 
 /// The system's words, with what to do where the fault is on this side.
@@ -285,6 +349,19 @@ mod tests {
         {
             assert!(matches!(Endpoint::resolve(bad), Err(EndpointError::Malformed { .. })), "{bad}");
         }
+    }
+
+    #[test]
+    fn sources_take_turns_within_their_family() {
+        let endpoint = Endpoint::resolve("http://127.0.0.1:9").unwrap();
+        let sources = ["127.0.0.2", "::1", "127.0.0.3"].map(|a| a.parse().unwrap());
+        let dialer = Dialer::new(endpoint.clone(), &spec::Tls::default()).unwrap().from_sources(&sources);
+        let to = |text: &str| text.parse().unwrap();
+        let turns: Vec<_> = (0..4).map(|_| dialer.source(to("127.0.0.1:9")).unwrap().to_string()).collect();
+        assert_eq!(turns, ["127.0.0.2", "127.0.0.3", "127.0.0.2", "127.0.0.3"]);
+        assert_eq!(dialer.source(to("[::1]:9")), Some(sources[1]));
+        assert_eq!(endpoint.addresses_from(&sources[1..2]).count(), 0);
+        assert_eq!(Dialer::new(endpoint, &spec::Tls::default()).unwrap().source(to("127.0.0.1:9")), None);
     }
 
     #[test]

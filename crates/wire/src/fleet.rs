@@ -21,6 +21,7 @@ use crate::limits::{self, LimitError};
 use crate::live::Live;
 use crate::outgoing::{Output, Source};
 use crate::pace::{alarm_clock, timetable};
+use crate::place::{Place, Places};
 use crate::sample::{Noticed, Watched, idle_server, sampler, scraper};
 use crate::session::Session;
 use crate::supply::{Ahead, Prepared, Ready, Supply, prepare};
@@ -87,7 +88,8 @@ pub fn drive(session: &Session, spec: &Spec, plan: &Plan, run: Drive) -> Result<
 }
 
 fn drive_to_end(session: &Session, spec: &Spec, plan: &Plan, run: Drive) -> Result<Footer, DriveError> {
-    limits::provide(spec)?;
+    let notes = limits::provide(spec, plan, &session.endpoints())?;
+    let places = Places::new(&spec.client);
     let lanes = spec.client.lanes.max(1);
     let supply = Arc::new(Supply::new());
     let (items_in, items) = channel();
@@ -119,7 +121,7 @@ fn drive_to_end(session: &Session, spec: &Spec, plan: &Plan, run: Drive) -> Resu
         live: run.live.clone(),
         queue: queue.clone(),
         cap: cap.clone(),
-        warnings: Vec::new(),
+        warnings: notes,
     };
     for number in 0..lanes {
         let (commands, received) = unbounded_channel();
@@ -127,7 +129,9 @@ fn drive_to_end(session: &Session, spec: &Spec, plan: &Plan, run: Drive) -> Resu
         let setup =
             setup(session, spec, &run.run_id, number, &map, &pulse, &cap, received, &run.sink, &run.live);
         let report = events_in.clone();
+        let place = places.lane(number);
         let thread = std::thread::Builder::new().name(format!("lane-{number}")).spawn(move || {
+            place.take();
             lane::run(setup, |event| {
                 let _ = report.send((number, event));
             });
@@ -138,7 +142,10 @@ fn drive_to_end(session: &Session, spec: &Spec, plan: &Plan, run: Drive) -> Resu
     fleet.wait_ready(&ready)?;
 
     let asker = match session.metrics {
-        true => Some(Asker::new(session.dialer.clone(), session.headers.clone())?),
+        true => {
+            let to = &session.destinations[0];
+            Some(Asker::new(to.dialer.clone(), to.headers.clone())?)
+        }
         false => None,
     };
     let idle = asker.as_ref().and_then(idle_server);
@@ -172,8 +179,8 @@ fn drive_to_end(session: &Session, spec: &Spec, plan: &Plan, run: Drive) -> Resu
         );
     }
     let sent = match (&queue, timetable_items.take()) {
-        (Some(queue), _) => fleet.drive_users(clock, spec, plan, queue, lanes)?,
-        (None, Some(items)) => fleet.drive_timetable(clock, items, &run.sink)?,
+        (Some(queue), _) => fleet.drive_users(clock, spec, plan, queue, places.pacer())?,
+        (None, Some(items)) => fleet.drive_timetable(clock, items, &run.sink, places.pacer())?,
         (None, None) => return Err(DriveError::Plan("neither users nor a timetable")),
     };
     fleet.drain(clock, spec, &sent, &ready);
@@ -187,6 +194,7 @@ fn drive_to_end(session: &Session, spec: &Spec, plan: &Plan, run: Drive) -> Resu
     if preparation.join().is_err() {
         fleet.warnings.push("the preparation thread failed".to_owned());
     }
+    fleet.warnings.extend(places.notes());
     Ok(fleet.footer(clock, spec, plan, &sent, &noticed))
 }
 
@@ -236,7 +244,7 @@ fn setup(
         clock: Clock::start(),
         map: map.clone(),
         kernel_stamps: spec.client.kernel_stamps && session.kernel_stamps(),
-        dialer: session.dialer.clone(),
+        dialer: session.destinations[0].dialer.clone(),
         connections: spec.client.connections,
         prewarm: match spec.client.connections {
             Connections::Prewarmed(n) => dealt(n, lane, spec.client.lanes.max(1)),
@@ -245,8 +253,8 @@ fn setup(
         timeouts: spec.timeouts.clone(),
         retries: spec.client.retries,
         dialect: spec.api.dialect,
-        path: session.path.clone(),
-        headers: session.headers.clone(),
+        path: session.destinations[0].path.clone(),
+        headers: session.destinations[0].headers.clone(),
         run_id: run_id.into(),
         secrets: session.secrets.clone(),
         live: live.clone(),
@@ -369,11 +377,13 @@ impl Fleet {
         clock: Clock,
         items: Receiver<Prepared>,
         out: &Sender<Output>,
+        place: Place,
     ) -> Result<Sent, DriveError> {
         let commands: Vec<_> = self.lanes.iter().map(|lane| lane.commands.clone()).collect();
         let (supply, live, out) = (self.supply.clone(), self.live.clone(), out.clone());
         let (tell, told) = channel();
         std::thread::Builder::new().name("pacer".into()).spawn(move || {
+            place.take();
             let _ = tell.send(timetable(clock, &items, &supply, &commands, &out, &live));
         })?;
         loop {
@@ -402,19 +412,23 @@ impl Fleet {
         spec: &Spec,
         plan: &Plan,
         queue: &Arc<Queue>,
-        lanes: u16,
+        place: Place,
     ) -> Result<Sent, DriveError> {
         let think = match &spec.load {
             Load::Closed(closed) => closed.think.0,
             Load::Open(_) => return Err(DriveError::Plan("it has users, the load has none")),
         };
         let (naps, asleep) = channel();
-        std::thread::Builder::new().name("pacer".into()).spawn(move || alarm_clock(clock, &asleep))?;
+        std::thread::Builder::new().name("pacer".into()).spawn(move || {
+            place.take();
+            alarm_clock(clock, &asleep);
+        })?;
+        let lanes = self.lanes.len() as u32;
         // The origin lies a moment ahead, and nothing is sent before it.
         clock::Pacer::new(clock).wait_until(Nanos::ZERO);
         let closed = Closed { queue: queue.clone(), think, naps };
         for (number, lane) in (0_u32..).zip(&self.lanes) {
-            let users = (0..plan.users().unwrap_or(0)).filter(|u| u % u32::from(lanes) == number).collect();
+            let users = (0..plan.users().unwrap_or(0)).filter(|u| u % lanes == number).collect();
             let _ = lane.commands.send(Command::Go(closed.clone(), users));
         }
         drop(closed);

@@ -33,12 +33,47 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// A path that may or may not exist is asked this long.
 const SIDE_QUESTION: Nanos = Nanos::from_secs(2);
 
-/// A server that answers: everything that is known of it before the run.
+/// Where requests go: one of the servers.
+#[derive(Debug, Clone)]
+pub(crate) struct Destination {
+    /// Opens connections to it.
+    pub dialer: Arc<Dialer>,
+    /// The headers of every request to it.
+    pub headers: HeaderMap,
+    /// What is asked for.
+    pub path: http::Uri,
+}
+
+impl Destination {
+    fn find(url: &str, spec: &Spec, key: Option<&Secret>, stop: &AtomicBool) -> Result<Self, SessionError> {
+        let endpoint = Endpoint::resolve_until(url, stop)?.ok_or(SessionError::Stopped)?;
+        let dialer = Dialer::new(endpoint, &spec.api.tls)?.from_sources(&spec.client.bind);
+        let headers = headers(spec, &dialer.endpoint, key)?;
+        let path = dialer.endpoint.path(spec.api.path.as_deref().unwrap_or(spec.api.dialect.default_path()));
+        let path = path.parse().map_err(|e| SessionError::Client(format!("`{path}` is no path: {e}")))?;
+        Ok(Destination { dialer: Arc::new(dialer), headers, path })
+    }
+
+    /// A name with several addresses: the one that answers is tried first from now on, so that no
+    /// connection of the run pays for one that does not (`localhost` is often two).
+    fn settle_address(&mut self) {
+        let addresses = &self.dialer.endpoint.addresses;
+        if addresses.len() < 2 {
+            return;
+        }
+        let answers =
+            |address: &&SocketAddr| TcpStream::connect_timeout(address, SIDE_QUESTION.duration()).is_ok();
+        if let Some(address) = addresses.iter().find(answers).copied() {
+            Arc::make_mut(&mut self.dialer).endpoint.prefer(address);
+        }
+    }
+}
+
+/// A server that answers, or several: everything that is known of them before the run.
 #[derive(Debug)]
 pub struct Session {
-    pub(crate) dialer: Arc<Dialer>,
-    pub(crate) headers: HeaderMap,
-    pub(crate) path: http::Uri,
+    /// In the order of the targets.
+    pub(crate) destinations: Vec<Destination>,
     pub(crate) secrets: Arc<[Secret]>,
     pub(crate) keeper: StampKeeper,
     /// Model name sent.
@@ -70,26 +105,23 @@ impl Session {
         key: Option<Secret>,
         stop: &Arc<AtomicBool>,
     ) -> Result<Session, SessionError> {
-        let url = match (&spec.target, address) {
-            (_, Some(address)) => address.to_owned(),
-            (Target::Http(url), None) => url.clone(),
-            (Target::Sim(sim), None) => return Err(SessionError::NoAddress(sim.to_string())),
-        };
+        if spec.client.http2 || spec.client.unix.is_some() || spec.target.are_several() {
+            let what = "HTTP/2, Unix sockets and several targets are not to be had yet";
+            return Err(SessionError::Client(what.to_owned()));
+        }
         // First of all: the kernel begins to stamp a moment after it is asked.
         let keeper = StampKeeper::new();
-        let endpoint = Endpoint::resolve_until(&url, stop)?.ok_or(SessionError::Stopped)?;
-        let dialer = Arc::new(Dialer::new(endpoint, &spec.api.tls)?);
-        let headers = headers(spec, &dialer.endpoint, key.as_ref())?;
-        let path = spec.api.path.as_deref().unwrap_or(spec.api.dialect.default_path());
-        let uri = dialer.endpoint.path(path);
-        let uri = uri.parse().map_err(|e| SessionError::Client(format!("`{uri}` is no path: {e}")))?;
-        let asker = Asker::until(dialer.clone(), headers.clone(), stop.clone())
-            .map_err(|e| SessionError::Client(e.to_string()))?;
-
+        let mut destinations = Vec::new();
+        for target in spec.target.iter() {
+            let url = match (target, address) {
+                (_, Some(address)) => address,
+                (Target::Http(url), None) => url,
+                (Target::Sim(sim), None) => return Err(SessionError::NoAddress(sim.to_string())),
+            };
+            destinations.push(Destination::find(url, spec, key.as_ref(), stop)?);
+        }
         let mut session = Session {
-            dialer,
-            headers,
-            path: uri,
+            destinations,
             secrets: secrets(spec, key.as_ref()),
             keeper,
             model: String::new(),
@@ -99,34 +131,62 @@ impl Session {
             negotiated: Vec::new(),
             metrics: false,
         };
+        let askers = session.askers(stop)?;
         let check = spec.api.readiness.check;
         if check {
-            session.wait_ready(spec, &asker, key.as_ref())?;
-            session.settle_address();
+            for (number, asker) in askers.iter().enumerate() {
+                session.wait_ready(number, spec, asker, key.as_ref())?;
+                session.destinations[number].settle_address();
+            }
         }
-        session.choose_model(spec, &asker)?;
+        if let Some(first) = askers.first() {
+            session.choose_model(spec, first)?;
+        }
         if check {
-            session.look_around(&asker);
-            session.negotiate(spec, &asker, path)?;
+            session.hold_models_against_the_first(&askers[1..])?;
+            session.look_around(&askers);
+            for (number, asker) in askers.iter().enumerate() {
+                session.negotiate(number, spec, asker)?;
+            }
+            session.negotiated.extend(session.adaptation.describe());
         }
         // A question that was broken off looks like one that had no answer.
         if stop.load(Relaxed) { Err(SessionError::Stopped) } else { Ok(session) }
     }
 
-    /// The address spoken to.
-    pub fn target(&self) -> String {
-        self.dialer.endpoint.to_string()
+    fn askers(&self, stop: &Arc<AtomicBool>) -> Result<Vec<Asker>, SessionError> {
+        let asker = |to: &Destination| Asker::until(to.dialer.clone(), to.headers.clone(), stop.clone());
+        let askers: std::io::Result<_> = self.destinations.iter().map(asker).collect();
+        askers.map_err(|e| SessionError::Client(e.to_string()))
     }
-    /// The addresses that its name stands for, frozen.
+
+    /// The address spoken to, of several the first.
+    pub fn target(&self) -> String {
+        self.target_at(0)
+    }
+    fn target_at(&self, number: usize) -> String {
+        self.destinations.get(number).map_or_else(String::new, |to| to.dialer.endpoint.to_string())
+    }
+    /// The addresses that the names stand for, frozen.
     pub fn addresses(&self) -> Vec<String> {
-        self.dialer.endpoint.addresses.iter().map(ToString::to_string).collect()
+        let addresses = self.destinations.iter().flat_map(|to| &to.dialer.endpoint.addresses);
+        addresses.map(ToString::to_string).collect()
+    }
+    pub(crate) fn endpoints(&self) -> Vec<&Endpoint> {
+        self.destinations.iter().map(|to| &to.dialer.endpoint).collect()
     }
     /// The kernel grants receive stamps.
     pub fn kernel_stamps(&self) -> bool {
         self.keeper.granted()
     }
 
-    fn wait_ready(&mut self, spec: &Spec, asker: &Asker, key: Option<&Secret>) -> Result<(), SessionError> {
+    fn wait_ready(
+        &mut self,
+        number: usize,
+        spec: &Spec,
+        asker: &Asker,
+        key: Option<&Secret>,
+    ) -> Result<(), SessionError> {
         let readiness = &spec.api.readiness;
         let clock = Clock::start();
         let mut tries = 0_u32;
@@ -144,7 +204,9 @@ impl Session {
             if let Ok(answer) = &answer
                 && answer.is_good()
             {
-                self.note_server(answer);
+                if number == 0 {
+                    self.note_server(answer);
+                }
                 return Ok(());
             }
             let got = answer.as_ref().err().map(ToString::to_string);
@@ -156,13 +218,14 @@ impl Session {
                 continue;
             }
             let redact = |text: String| key.map_or(text.clone(), |key| key.redact(&text));
-            let target = self.target();
-            let path = self.dialer.endpoint.path(&readiness.path);
+            let target = self.target_at(number);
+            let endpoint = &self.destinations[number].dialer.endpoint;
+            let path = endpoint.path(&readiness.path);
             let tried = tried(tries, clock.now());
             return Err(match answer {
                 Err(error) => {
                     let each = if tries > 1 && alike { " each time" } else { "" };
-                    let hints = hints_for_silence(&self.dialer.endpoint, &error);
+                    let hints = hints_for_silence(endpoint, &error);
                     SessionError::Silent { target, path, tried, got: redact(error.to_string()) + each, hints }
                 }
                 Ok(answer) => SessionError::NotReady {
@@ -173,20 +236,6 @@ impl Session {
                     body: redact(answer.excerpt()),
                 },
             });
-        }
-    }
-
-    /// A name with several addresses: the one that answers is tried first from now on, so that no
-    /// connection of the run pays for one that does not (`localhost` is often two).
-    fn settle_address(&mut self) {
-        let addresses = &self.dialer.endpoint.addresses;
-        if addresses.len() < 2 {
-            return;
-        }
-        let answers =
-            |address: &&SocketAddr| TcpStream::connect_timeout(address, SIDE_QUESTION.duration()).is_ok();
-        if let Some(address) = addresses.iter().find(answers).copied() {
-            Arc::make_mut(&mut self.dialer).endpoint.prefer(address);
         }
     }
 
@@ -231,12 +280,30 @@ impl Session {
         Ok(())
     }
 
+    /// Requests name one model, so every server must have it. One that lists nothing is believed, and
+    /// so are all where the first does not list it either.
+    fn hold_models_against_the_first(&mut self, others: &[Asker]) -> Result<(), SessionError> {
+        for (number, asker) in (1..).zip(others) {
+            let Ok(answer) = asker.get("/v1/models", QUESTION) else { continue };
+            let offers: Vec<String> = match answer.is_good() {
+                true => models(&answer.body).into_iter().map(|(id, _)| id).collect(),
+                false => continue,
+            };
+            if !offers.is_empty() && self.models.contains(&self.model) && !offers.contains(&self.model) {
+                return Err(SessionError::OtherModels {
+                    target: self.target_at(number),
+                    first: self.target(),
+                    model: self.model.clone(),
+                    offers,
+                });
+            }
+        }
+        Ok(())
+    }
+
     fn note_models(&mut self, body: &[u8]) {
-        let Ok(page) = serde_json::from_slice::<serde_json::Value>(body) else { return };
-        let entries = page.get("data").and_then(|d| d.as_array()).map(Vec::as_slice).unwrap_or_default();
-        for entry in entries {
-            let Some(id) = entry.get("id").and_then(|id| id.as_str()) else { continue };
-            self.models.push(id.to_owned());
+        for (id, entry) in models(body) {
+            self.models.push(id.clone());
             let length = entry
                 .get("max_model_len")
                 .or_else(|| entry.get("meta").and_then(|meta| meta.get("n_ctx")))
@@ -258,8 +325,10 @@ impl Session {
         }
     }
 
-    /// What may or may not be there.
-    fn look_around(&mut self, asker: &Asker) {
+    /// What may or may not be there. Metrics of several servers would have to be told apart, and
+    /// held each against its own share of the requests: they are not read.
+    fn look_around(&mut self, askers: &[Asker]) {
+        let [asker, others @ ..] = askers else { return };
         if let Ok(answer) = asker.get("/version", SIDE_QUESTION)
             && answer.is_good()
             && let Ok(page) = serde_json::from_slice::<serde_json::Value>(&answer.body)
@@ -267,18 +336,21 @@ impl Session {
         {
             self.server.insert("version".to_owned(), version.to_owned());
         }
-        if let Ok(answer) = asker.get("/metrics", SIDE_QUESTION) {
+        if !others.is_empty() {
+            self.negotiated.push("several targets: the servers' own metrics are not read".to_owned());
+        } else if let Ok(answer) = asker.get("/metrics", SIDE_QUESTION) {
             self.metrics = answer.is_good() && metrics::is_useful(&String::from_utf8_lossy(&answer.body));
         }
     }
 
     /// Unless the run sends no optional field: asks for one token with every field that the run will send, and gives up those that the
     /// server rejects. Any other fault is left to the run, which counts it.
-    fn negotiate(&mut self, spec: &Spec, asker: &Asker, path: &str) -> Result<(), SessionError> {
+    fn negotiate(&mut self, number: usize, spec: &Spec, asker: &Asker) -> Result<(), SessionError> {
         let optional = spec.api.stream && spec.api.ask_usage || spec.api.length.force == Force::Auto;
         if !optional {
             return Ok(());
         }
+        let path = spec.api.path.as_deref().unwrap_or(spec.api.dialect.default_path());
         // The user's own limits hold for the probe as well.
         let limits = [spec.timeouts.first_token.0, spec.timeouts.total.0];
         let limit = limits.into_iter().flatten().fold(PROBE, Nanos::min);
@@ -293,7 +365,7 @@ impl Session {
                 // Every request would end like this one: nothing is gained by sending them all.
                 None if matches!(answer.status, 401 | 403 | 404 | 405) => {
                     return Err(SessionError::Refused {
-                        target: self.target(),
+                        target: self.target_at(number),
                         path: path.to_owned(),
                         status: answer.status,
                         body: answer.excerpt(),
@@ -303,9 +375,16 @@ impl Session {
                 None => break,
             }
         }
-        self.negotiated.extend(self.adaptation.describe());
         Ok(())
     }
+}
+
+/// The models on a page of `/v1/models`: id and entry.
+fn models(body: &[u8]) -> Vec<(String, serde_json::Value)> {
+    let Ok(page) = serde_json::from_slice::<serde_json::Value>(body) else { return Vec::new() };
+    let entries = page.get("data").and_then(|d| d.as_array()).cloned().unwrap_or_default();
+    let named = |entry: serde_json::Value| Some((entry.get("id")?.as_str()?.to_owned(), entry));
+    entries.into_iter().filter_map(named).collect()
 }
 
 /// The headers of every request.

@@ -39,7 +39,8 @@ fn an_open_loop_keeps_its_timetable() {
     assert_eq!((ran.footer.planned, ran.footer.stopped), (150, Stopped::Finished));
     assert_eq!(ran.footer.measure_from, Nanos::ZERO);
     assert_eq!(Some(ran.footer.measure_to), plan.planned().span);
-    assert_eq!(ran.footer.warnings, Vec::<String>::new());
+    // A machine of fewer cores says so.
+    assert!(ran.footer.warnings.iter().all(|w| w.contains("lanes share")), "{:?}", ran.footer.warnings);
     let snapshot = ran.live.snapshot();
     assert_eq!((snapshot.sent, snapshot.ok, snapshot.in_flight, snapshot.measured), (150, 150, 0, 150));
     assert_eq!(snapshot.output_tokens, 300);

@@ -39,7 +39,7 @@ pub fn ms(x: f64) -> Nanos {
 
 pub fn spec(load: Load) -> Spec {
     Spec {
-        target: Target::Http("http://127.0.0.1:8000".to_owned()),
+        target: Target::Http("http://127.0.0.1:8000".to_owned()).into(),
         api: Api {
             dialect: Dialect::Chat,
             stream: true,

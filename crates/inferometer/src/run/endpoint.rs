@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Result, anyhow};
-use spec::Target;
+use spec::{Spec, Target};
 use wire::Endpoint;
 
 use crate::cli::IfBusy;
@@ -38,22 +38,31 @@ struct Place {
 }
 
 impl Claim {
-    /// Takes the endpoint of this target. A simulated target is an engine of its own and needs none.
+    /// Takes the endpoints of the targets: their addresses, or the Unix socket that leads there. A simulated
+    /// target is an engine of its own and needs none.
     ///
     /// # Errors
     /// Another run of this machine measures the endpoint, and that is neither to be waited for nor allowed.
-    pub fn take(target: &Target, busy: IfBusy, printer: &Printer, stop: &AtomicBool) -> Result<Self> {
-        let Target::Http(url) = target else { return Ok(Self { places: Vec::new() }) };
-        // An address that cannot be resolved is told by whoever speaks to it.
-        let Ok(Some(endpoint)) = Endpoint::resolve_until(url, stop) else {
+    pub fn take(spec: &Spec, busy: IfBusy, printer: &Printer, stop: &AtomicBool) -> Result<Self> {
+        let mut names = BTreeSet::new();
+        for target in spec.target.iter() {
+            let Target::Http(url) = target else { continue };
+            if let Some(path) = &spec.client.unix {
+                names.insert(path.canonicalize().as_ref().unwrap_or(path).display().to_string());
+            } else if let Ok(Some(endpoint)) = Endpoint::resolve_until(url, stop) {
+                names.extend(endpoint.addresses.iter().map(ToString::to_string));
+            }
+            // An address that cannot be resolved is told by whoever speaks to it.
+        }
+        if names.is_empty() {
             return Ok(Self { places: Vec::new() });
-        };
-        let names: BTreeSet<String> = endpoint.addresses.iter().map(ToString::to_string).collect();
+        }
         let root = match root() {
             Ok(root) => root,
             Err(error) => {
                 printer.warn(&format!(
-                    "whether another run measures {url} is not known: the folder of locks cannot be used: {error}"
+                    "whether another run measures {} is not known: the folder of locks cannot be used: {error}",
+                    spec.target
                 ));
                 return Ok(Self { places: Vec::new() });
             }

@@ -19,7 +19,7 @@ use spec::{
 
 pub fn spec() -> Spec {
     Spec {
-        target: Target::Http("http://127.0.0.1:8000".to_owned()),
+        target: Target::Http("http://127.0.0.1:8000".to_owned()).into(),
         api: Api {
             dialect: Dialect::Chat,
             stream: true,

@@ -92,6 +92,21 @@ pub enum SessionError {
         /// What it offers.
         offers: Vec<String>,
     },
+    /// Requests name one model, and a server does not have it.
+    #[error(
+        "{target} does not offer `{model}`, as {first} does: it offers {}\n\nhint: all targets must offer the model \
+         that requests name; choose one that all have by --model NAME, or measure them apart", .offers.join(", ")
+    )]
+    OtherModels {
+        /// The address.
+        target: String,
+        /// The address that offers it.
+        first: String,
+        /// The model.
+        model: String,
+        /// What it offers instead.
+        offers: Vec<String>,
+    },
     /// The stop flag was set before the server was known.
     #[error("stopped while getting to know the server; nothing was measured")]
     Stopped,

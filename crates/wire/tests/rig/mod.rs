@@ -20,6 +20,8 @@ use wire::{Drive, Live, Outgoing, Output, Session};
 pub struct Asked {
     pub head: String,
     pub body: String,
+    /// Where it came from.
+    pub peer: SocketAddr,
     /// Connections before this one.
     pub connection: u32,
     /// Requests on this connection before this one.
@@ -50,7 +52,14 @@ impl Drop for Server {
 impl Server {
     /// Starts it; `answer` is called for every request, on the connection's thread.
     pub fn start(answer: impl Fn(&Asked, &mut TcpStream) -> After + Send + Sync + 'static) -> Server {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        Server::start_on("127.0.0.1:0", answer)
+    }
+    /// The same on another address.
+    pub fn start_on(
+        address: &str,
+        answer: impl Fn(&Asked, &mut TcpStream) -> After + Send + Sync + 'static,
+    ) -> Server {
+        let listener = TcpListener::bind(address).unwrap();
         let address = listener.local_addr().unwrap();
         let server = Server { address, asked: Arc::default(), stop: Arc::default() };
         let (asked, stop) = (server.asked.clone(), server.stop.clone());
@@ -65,10 +74,11 @@ impl Server {
                 stream.set_nodelay(true).unwrap();
                 let (asked, answer, number) = (asked.clone(), answer.clone(), number.clone());
                 std::thread::spawn(move || {
+                    let peer = stream.peer_addr().unwrap();
                     let mut on_connection = 0;
                     while let Some((head, body)) = read_request(&mut stream) {
                         let number = number.fetch_add(1, Ordering::SeqCst);
-                        let request = Asked { head, body, connection, on_connection, number };
+                        let request = Asked { head, body, peer, connection, on_connection, number };
                         asked.lock().unwrap().push(request.clone());
                         if matches!(answer(&request, &mut stream), After::Close) {
                             return;
@@ -250,11 +260,20 @@ pub fn run(spec: &Spec) -> Ran {
     run_until(spec, Arc::default())
 }
 
-pub fn run_until(spec: &Spec, stop: Arc<AtomicBool>) -> Ran {
+/// Why a run does not begin.
+pub fn refused(spec: &Spec) -> wire::DriveError {
+    let (sink, _output) = channel();
+    drive(spec, Arc::default(), sink, Arc::new(Live::new())).unwrap_err()
+}
+
+fn drive(
+    spec: &Spec,
+    stop: Arc<AtomicBool>,
+    sink: std::sync::mpsc::Sender<Output>,
+    live: Arc<Live>,
+) -> Result<Footer, wire::DriveError> {
     let session = Session::open(spec, None, None).unwrap();
     let plan = plan::Plan::new(spec).unwrap();
-    let (sink, output) = channel();
-    let live = Arc::new(Live::new());
     let maker = spec.clone();
     let model = session.model.clone();
     let drive = Drive {
@@ -262,11 +281,17 @@ pub fn run_until(spec: &Spec, stop: Arc<AtomicBool>) -> Ran {
         source: Box::new(move |intent: plan::Intent| Ok(outgoing(&maker, &model, intent))),
         stop,
         sink,
-        live: live.clone(),
+        live,
         target_cpu: None,
     };
+    wire::drive(&session, spec, &plan, drive)
+}
+
+pub fn run_until(spec: &Spec, stop: Arc<AtomicBool>) -> Ran {
+    let (sink, output) = channel();
+    let live = Arc::new(Live::new());
     let began = std::time::Duration::from_nanos(raw_now());
-    let footer = wire::drive(&session, spec, &plan, drive).unwrap();
+    let footer = drive(spec, stop, sink, live.clone()).unwrap();
     let took = std::time::Duration::from_nanos(raw_now()) - began;
     let (mut rows, mut samples, mut origin) = (Vec::new(), Vec::new(), None);
     let mut ended = false;
