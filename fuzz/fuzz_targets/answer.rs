@@ -27,7 +27,7 @@ fn row() -> Request {
         state: State::Cancelled,
         status: None,
         streamed: false,
-        chunks: Vec::new(),
+        chunks: record::Chunks::default(),
         output_reads: 0,
         input: InputTokens::default(),
         output: OutputTokens::default(),

@@ -265,12 +265,13 @@ impl LimitedWindows {
     }
 
     fn hear(&mut self, facts: &Facts, request: &Request) {
-        for group in request.chunks.chunk_by(|a, b| a.read == b.read) {
-            let Some(i) = facts.window_of(group[0].seen) else { continue };
+        // Chunks of one read were seen at one moment.
+        for (chunk, place) in request.chunks.within_reads() {
+            let Some(i) = facts.window_of(chunk.seen) else { continue };
             let heard = &mut self.heard[i];
-            heard.reads += 1;
-            heard.bundles += u64::from(group.len() > 1);
-            for chunk in group.iter().filter(|c| c.kernel) {
+            heard.reads += u64::from(place == 1);
+            heard.bundles += u64::from(place == 2);
+            if chunk.kernel {
                 heard.stamped += 1;
                 heard.late += u64::from(chunk.seen.saturating_since(chunk.arrival) > limits::CLIENT_LAG);
             }
@@ -404,9 +405,9 @@ pub(crate) fn median_gap(facts: &Facts) -> Option<Nanos> {
     let mut gaps: Vec<Nanos> = facts
         .measured
         .iter()
-        .flat_map(|r| r.chunks.windows(2))
-        .filter(|pair| pair[1].read != pair[0].read)
-        .map(|pair| pair[1].arrival.saturating_since(pair[0].arrival))
+        .flat_map(|r| r.chunks.pairs())
+        .filter(|(before, after)| after.read != before.read)
+        .map(|(before, after)| after.arrival.saturating_since(before.arrival))
         .collect();
     median(&mut gaps)
 }

@@ -26,7 +26,7 @@ fn with_ttft(n: usize, ttft: impl Fn(usize) -> f64) -> Run {
     });
     for (i, r) in measured(&mut run).enumerate() {
         let to = Nanos(r.intended.0 + (ttft(i) * 1e6).round() as u64);
-        let from = r.chunks[0].arrival;
+        let from = r.chunks.first().unwrap().arrival;
         move_output(r, from, to);
     }
     run.footer.measure_to = run.requests.last().unwrap().intended;
@@ -35,7 +35,7 @@ fn with_ttft(n: usize, ttft: impl Fn(usize) -> f64) -> Run {
 }
 
 fn move_output(r: &mut Request, from: Nanos, to: Nanos) {
-    for c in &mut r.chunks {
+    for c in r.chunks.edit().iter_mut() {
         for stamp in [&mut c.arrival, &mut c.seen, &mut c.earliest] {
             *stamp = Nanos(stamp.0 - from.0 + to.0);
         }
@@ -82,8 +82,8 @@ fn joint_report_has_margins_and_bounds() {
     for (i, r) in measured(&mut run).enumerate() {
         if i % 10 == 5 {
             // Token by token twice as slow.
-            let first = r.chunks[0].arrival.0;
-            for c in &mut r.chunks {
+            let first = r.chunks.first().unwrap().arrival.0;
+            for c in r.chunks.edit().iter_mut() {
                 c.arrival = Nanos(first + (c.arrival.0 - first) * 2);
                 c.seen = c.arrival + Nanos(20_000);
             }
@@ -159,7 +159,7 @@ fn censored_and_failed_requests_are_beyond_any_limit() {
     let mut run = with_ttft(200, |_| 100.0);
     for r in measured(&mut run).step_by(10) {
         r.state = State::TimedOut { limit: TimeoutKind::FirstToken };
-        r.chunks.clear();
+        r.chunks.edit().clear();
         r.closed = Some(r.write_begin.unwrap() + Nanos::from_secs(5));
     }
     watch_lanes(&mut run);
@@ -195,7 +195,7 @@ fn error_rate_by_wilson() {
 
 fn fail(r: &mut Request) {
     r.state = State::Failed { class: FailureClass::Http5xx, detail: "500 overloaded".to_owned() };
-    r.chunks.clear();
+    r.chunks.edit().clear();
 }
 
 #[test]
@@ -295,7 +295,7 @@ fn withheld_numbers_are_gone_and_the_rest_stays() {
     let mut run = with_ttft(200, |_| 100.0);
     for r in measured(&mut run) {
         let last = r.chunks.last().unwrap().arrival;
-        r.chunks.iter_mut().for_each(|c| (c.arrival, c.seen) = (last, last));
+        r.chunks.edit().iter_mut().for_each(|c| (c.arrival, c.seen) = (last, last));
     }
     let trust = {
         let measures = measure(&run, &Analysis::default());
@@ -425,7 +425,7 @@ proptest! {
             if clump || noise.unit() < more {
                 if cut {
                     r.state = State::Cancelled;
-                    r.chunks.truncate(5);
+                    r.chunks.edit().truncate(5);
                 } else {
                     fail(r);
                 }
@@ -452,7 +452,7 @@ fn overloaded() -> Run {
         for stamp in [&mut r.headers, &mut r.done, &mut r.closed].into_iter().flatten() {
             *stamp += by;
         }
-        for c in &mut r.chunks {
+        for c in r.chunks.edit().iter_mut() {
             (c.arrival, c.seen, c.earliest) = (c.arrival + by, c.seen + by, c.earliest + by);
         }
     }
@@ -569,7 +569,7 @@ fn an_invalid_run_keeps_its_counts() {
     run.header.spec.slo.joint = vec![joint_limit()];
     for r in measured(&mut run).step_by(5) {
         r.state = State::Shed;
-        r.chunks.clear();
+        r.chunks.edit().clear();
         (r.dispatched, r.write_begin, r.write_end, r.closed, r.done) = (None, None, None, None, None);
     }
     watch_lanes(&mut run);
@@ -589,7 +589,7 @@ fn a_withheld_joint_limit_leaks_nothing() {
     let mut run = with_ttft(200, |i| if i % 2 == 0 { 300.0 } else { 100.0 });
     for r in measured(&mut run) {
         let last = r.chunks.last().unwrap().arrival;
-        r.chunks.iter_mut().for_each(|c| (c.arrival, c.seen) = (last, last));
+        r.chunks.edit().iter_mut().for_each(|c| (c.arrival, c.seen) = (last, last));
     }
     run.header.spec.slo.joint = vec![joint(Metric::Ttft, 200.0), joint(Metric::E2e, 5_000.0)];
     let json = build(&run).to_json();

@@ -31,12 +31,12 @@ fn runs() -> Vec<(&'static str, Run)> {
     let mut plain = healthy_open(6.0, 30);
     for r in measured(&mut plain) {
         r.streamed = false;
-        r.chunks = r.chunks.last().copied().into_iter().collect();
+        r.chunks = r.chunks.last().into_iter().collect();
     }
     let mut none = healthy_open(6.0, 30);
     for r in measured(&mut none) {
         r.state = State::Failed { class: FailureClass::Connect, detail: "refused".to_owned() };
-        r.chunks.clear();
+        r.chunks.edit().clear();
     }
     let mut empty = healthy_open(6.0, 30);
     empty.requests.clear();

@@ -261,7 +261,7 @@ fn unsent_requests_limit_or_invalidate() {
 
 fn unsend(r: &mut record::Request) {
     r.state = State::Shed;
-    r.chunks.clear();
+    r.chunks.edit().clear();
     (r.dispatched, r.write_begin, r.write_end) = (None, None, None);
     (r.headers, r.done, r.closed, r.connection) = (None, None, None, None);
 }
@@ -357,7 +357,7 @@ fn a_lane_at_its_limit() {
     assert!(check.caps.is_empty(), "kernel stamps keep gaps true");
     assert!(check.figure.contains("72\u{a0}%"), "{}", check.figure);
     for r in measured(&mut run) {
-        r.chunks.iter_mut().for_each(|c| c.kernel = false);
+        r.chunks.edit().iter_mut().for_each(|c| c.kernel = false);
     }
     let check = expect(&judge(&run), CheckId::LaneBusy, CheckState::Fail);
     assert!(check.caps.contains(&Cap::Flag(Capped::Metric(Metric::Itl))));
@@ -367,20 +367,20 @@ fn a_lane_at_its_limit() {
 fn the_program_sees_late() {
     let mut run = healthy_open(6.0, 30);
     for r in measured(&mut run) {
-        r.chunks.iter_mut().for_each(|c| c.seen = c.arrival + ms(12.0));
+        r.chunks.edit().iter_mut().for_each(|c| c.seen = c.arrival + ms(12.0));
     }
     let check = expect(&judge(&run), CheckId::ClientLag, CheckState::Fail);
     assert!(check.caps.is_empty());
     // User stamps: only the bound is known.
     let mut run = healthy_open(6.0, 30);
     for r in measured(&mut run) {
-        for c in &mut r.chunks {
+        for c in r.chunks.edit().iter_mut() {
             (c.kernel, c.arrival, c.earliest) = (false, c.seen, Nanos(c.seen.0 - 100_000));
         }
     }
     expect(&judge(&run), CheckId::ClientLag, CheckState::Unknown);
     for r in measured(&mut run) {
-        r.chunks.iter_mut().for_each(|c| c.earliest = Nanos(c.seen.0 - 5_000_000));
+        r.chunks.edit().iter_mut().for_each(|c| c.earliest = Nanos(c.seen.0 - 5_000_000));
     }
     let check = expect(&judge(&run), CheckId::ClientLag, CheckState::Fail);
     assert!(check.caps.contains(&Cap::Flag(Capped::Metric(Metric::MaxGap))));
@@ -391,10 +391,12 @@ fn reads_with_several_events() {
     // Seven of eight tokens share a read.
     let mut run = healthy_open(6.0, 30);
     for r in measured(&mut run) {
-        for i in 0..r.chunks.len() {
-            r.chunks[i].read = i as u32 / 8;
-            r.chunks[i].arrival = r.chunks[i / 8 * 8 + 7].arrival;
+        let mut chunks = r.chunks.edit();
+        for i in 0..chunks.len() {
+            chunks[i].read = i as u32 / 8;
+            chunks[i].arrival = chunks[i / 8 * 8 + 7].arrival;
         }
+        drop(chunks);
         r.output_reads = 8;
     }
     let check = expect(&judge(&run), CheckId::Coalesced, CheckState::Fail);
@@ -477,7 +479,7 @@ fn a_burst_has_no_timetable() {
         {
             *stamp = Nanos(stamp.0 - by + later);
         }
-        for c in &mut r.chunks {
+        for c in r.chunks.edit().iter_mut() {
             (c.arrival, c.seen) = (Nanos(c.arrival.0 - by + later), Nanos(c.seen.0 - by + later));
         }
     }
@@ -527,7 +529,7 @@ fn the_queue_grows() {
         for stamp in [&mut r.headers, &mut r.done, &mut r.closed].into_iter().flatten() {
             *stamp += by;
         }
-        for c in &mut r.chunks {
+        for c in r.chunks.edit().iter_mut() {
             (c.arrival, c.seen, c.earliest) = (c.arrival + by, c.seen + by, c.earliest + by);
         }
     }
@@ -553,8 +555,8 @@ fn speed_changes_during_the_run() {
     let mut run = healthy_open(6.0, 60);
     for r in &mut run.requests {
         let cold = r.intended < Nanos::from_secs(32);
-        let first = r.chunks[0].arrival;
-        for c in &mut r.chunks {
+        let first = r.chunks.first().unwrap().arrival;
+        for c in r.chunks.edit().iter_mut() {
             let stretched =
                 if cold { Nanos((c.arrival.0 - first.0) * 14 / 10) } else { Nanos(c.arrival.0 - first.0) };
             c.arrival = first + stretched;
@@ -577,7 +579,7 @@ fn common_pauses_are_noted_and_never_fail() {
     let mut run = healthy_open(12.0, 60);
     // Nothing arrives in [5k, 5k + 0.4) s.
     for r in &mut run.requests {
-        for c in &mut r.chunks {
+        for c in r.chunks.edit().iter_mut() {
             let inside = c.arrival.0 % 5_000_000_000;
             if inside < 400_000_000 {
                 let moved = Nanos(c.arrival.0 - inside + 400_000_000);
@@ -715,7 +717,7 @@ fn shapes_of_streams() {
     let mut run = healthy_open(6.0, 30);
     for r in measured(&mut run) {
         let last = r.chunks.last().unwrap().arrival;
-        r.chunks.iter_mut().for_each(|c| (c.arrival, c.seen) = (last, last));
+        r.chunks.edit().iter_mut().for_each(|c| (c.arrival, c.seen) = (last, last));
     }
     let check = expect(&judge(&run), CheckId::Buffered, CheckState::Fail);
     assert!(check.caps.contains(&Cap::Withhold(Capped::Metric(Metric::Ttft))));
@@ -723,9 +725,9 @@ fn shapes_of_streams() {
 
     // Short answers may come at once: only those of eight tokens and more can tell.
     let cut = |r: &mut record::Request, tokens: u32| {
-        let first = r.chunks[0].arrival;
-        r.chunks.truncate(tokens as usize);
-        r.chunks.iter_mut().for_each(|c| (c.arrival, c.seen) = (first, first + Nanos(20_000)));
+        let first = r.chunks.first().unwrap().arrival;
+        r.chunks.edit().truncate(tokens as usize);
+        r.chunks.edit().iter_mut().for_each(|c| (c.arrival, c.seen) = (first, first + Nanos(20_000)));
         (r.output.usage, r.output.asked, r.output.retokenised) = (Some(tokens), Some(tokens), Some(tokens));
     };
     let mut run = healthy_open(6.0, 30);
@@ -746,7 +748,7 @@ fn shapes_of_streams() {
         for stamp in [&mut r.headers, &mut r.done, &mut r.closed].into_iter().flatten() {
             *stamp += Nanos::from_secs(40);
         }
-        for c in &mut r.chunks {
+        for c in r.chunks.edit().iter_mut() {
             (c.arrival, c.seen) = (c.arrival + Nanos::from_secs(40), c.seen + Nanos::from_secs(40));
         }
     }
@@ -805,7 +807,7 @@ fn a_refused_connection_left_in_time() {
     let mut run = healthy_open(6.0, 30);
     for request in run.requests.iter_mut().step_by(3) {
         request.write_begin = None;
-        request.chunks.clear();
+        request.chunks.edit().clear();
         request.state =
             record::State::Failed { class: record::FailureClass::Connect, detail: "refused".to_owned() };
     }
@@ -885,7 +887,8 @@ fn clock_steps_worked_vectors() {
     // Time that runs backwards is no measurement.
     let mut run = healthy_open(6.0, 30);
     if let Some(r) = measured(&mut run).nth(9) {
-        r.chunks[3].arrival = Nanos(r.chunks[2].arrival.0 - 1);
+        let before = r.chunks.get(2).unwrap().arrival;
+        r.chunks.edit()[3].arrival = Nanos(before.0 - 1);
     }
     assert_eq!(judge(&run).verdict, TrustVerdict::Invalid);
 }

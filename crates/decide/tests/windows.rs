@@ -65,7 +65,7 @@ fn each_cause_marks_its_own_seconds() {
     let mut run = healthy_open(6.0, 30);
     let in_eighth = |c: &&mut record::Chunk| (8_000.0..8_980.0).contains(&(c.seen.0 as f64 / 1e6));
     for r in run.requests.iter_mut() {
-        r.chunks.iter_mut().filter(in_eighth).for_each(|c| c.seen += ms(12.0));
+        r.chunks.edit().iter_mut().filter(in_eighth).for_each(|c| c.seen += ms(12.0));
     }
     assert_eq!(only_cause(&run, Cause::ClientLag), [8]);
 }
@@ -110,8 +110,11 @@ fn bundles_are_ours_only_where_reading_was_late() {
     let bundled = |late: f64| {
         let mut run = healthy_open(6.0, 30);
         for r in run.requests.iter_mut() {
-            for group in
-                r.chunks.chunks_mut(4).filter(|g| (8_000.0..8_900.0).contains(&(g[0].seen.0 as f64 / 1e6)))
+            for group in r
+                .chunks
+                .edit()
+                .chunks_mut(4)
+                .filter(|g| (8_000.0..8_900.0).contains(&(g[0].seen.0 as f64 / 1e6)))
             {
                 let (read, arrival) = (group[0].read, group[0].arrival);
                 for chunk in group {

@@ -388,7 +388,7 @@ pub struct RecordArgs {
 /// `inferometer show`.
 #[derive(Debug, Args)]
 pub struct ShowArgs {
-    /// Run folder.
+    /// Run folder; or its journal, or its requests.parquet.
     pub dir: PathBuf,
     /// Analysis.
     #[command(flatten)]
@@ -404,7 +404,7 @@ pub struct ShowArgs {
 /// `inferometer report`.
 #[derive(Debug, Args)]
 pub struct ReportArgs {
-    /// Run folder.
+    /// Run folder; or its journal, or its requests.parquet.
     pub dir: PathBuf,
     /// Analysis.
     #[command(flatten)]

@@ -25,16 +25,7 @@ pub fn run(args: &RunArgs, printer: &Printer, progress: Progress) -> Result<u8> 
     let report = RunReport::build(&measured.run, &measured.run.header.spec.analysis);
     let json = report.to_json();
     let folder = &measured.folder;
-    // A full disk must not take the answer away: it is told, and the answer is shown all the same.
-    for written in [
-        folder.write_run_json(&json),
-        record::tables::write_requests(&folder.requests_parquet(), &measured.run),
-        record::tables::write_telemetry(&folder.telemetry_parquet(), &measured.run),
-    ] {
-        if let Err(error) = written {
-            printer.warn(&format!("{error}"));
-        }
-    }
+    keep_files(folder, &measured.run, &json, printer);
     if args.record.html {
         folder
             .write_report(&page(&measured.run, &report, folder.path()))
@@ -53,6 +44,26 @@ pub fn run(args: &RunArgs, printer: &Printer, progress: Progress) -> Result<u8> 
     Ok(report.verdict.exit_code)
 }
 
+/// Writes what is derived from the journal. A full disk must not take the answer away: it is told, and the answer is
+/// shown all the same.
+fn keep_files(folder: &RunFolder, run: &Run, json: &serde_json::Value, printer: &Printer) {
+    for written in [
+        folder.write_run_json(json),
+        record::tables::write_requests(&folder.requests_parquet(), run),
+        record::tables::write_telemetry(&folder.telemetry_parquet(), run),
+    ] {
+        if let Err(error) = written {
+            printer.warn(&error.to_string());
+        }
+    }
+}
+
+/// A run folder that holds a journal and no `run.json`: the process that ran was killed.
+fn left_alone(path: &Path) -> Option<RunFolder> {
+    let folder = RunFolder::open(path).ok()?;
+    (folder.journal().exists() && !folder.run_json().exists()).then_some(folder)
+}
+
 /// Analyses a run folder again.
 pub fn show(args: &ShowArgs, printer: &Printer) -> Result<u8> {
     let mut run = recorded(&args.dir)?;
@@ -62,6 +73,12 @@ pub fn show(args: &ShowArgs, printer: &Printer) -> Result<u8> {
         printer.data(&serde_json::to_string_pretty(&report.to_json())?)?;
     } else {
         printer.say(&present::terminal::run(&printer.style, &report));
+        if let Some(folder) = left_alone(&args.dir) {
+            let path = folder.path().display();
+            printer.say(&format!(
+                "\nThe run's process did not live to write its other files. They are made by:  inferometer report {path}"
+            ));
+        }
     }
     Ok(report.verdict.exit_code)
 }
@@ -69,6 +86,9 @@ pub fn show(args: &ShowArgs, printer: &Printer) -> Result<u8> {
 /// Writes the HTML report of a run folder.
 pub fn report(args: &ReportArgs, printer: &Printer) -> Result<u8> {
     let mut run = recorded(&args.dir)?;
+    if let Some(folder) = left_alone(&args.dir) {
+        keep_files(&folder, &run, &RunReport::build(&run, &run.header.spec.analysis).to_json(), printer);
+    }
     asked::reanalysis(&mut run.header.spec, &args.analysis, None)?;
     let report = RunReport::build(&run, &run.header.spec.analysis);
     let html = page(&run, &report, &args.dir);
@@ -95,6 +115,7 @@ fn recorded(path: &Path) -> Result<Run> {
     }
     let folder = RunFolder::open(path).map_err(Failure::request)?;
     if !folder.journal().exists()
+        && !folder.requests_parquet().exists()
         && let Some(newest) = newest_run(path)
     {
         return Err(Failure::request(anyhow::anyhow!(
@@ -104,7 +125,7 @@ fn recorded(path: &Path) -> Result<Run> {
         ))
         .into());
     }
-    record::read(&folder.journal()).map_err(|e| Failure::request(e).into())
+    record::read(folder.path()).map_err(|e| Failure::request(e).into())
 }
 
 /// The newest run folder in a folder of them: their names begin with the time.

@@ -15,6 +15,7 @@ pub mod pooled;
 pub mod rates;
 pub mod request;
 pub mod samples;
+mod series;
 pub mod slo;
 pub mod special;
 pub mod stalls;

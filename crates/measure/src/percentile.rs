@@ -2,6 +2,8 @@
 
 use spec::PercentileRule;
 
+use crate::series::Series;
+
 /// Shares are read as decimals with nine places: `0.07` means 7/100, not the binary number next to
 /// it, so that ⌈pn⌉ is right where pn is whole.
 const PLACES: u128 = 1_000_000_000;
@@ -51,8 +53,8 @@ pub fn percentile(sorted: &[f64], p: f64, rule: PercentileRule) -> Option<f64> {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Weighted {
     /// Ascending.
-    values: Vec<f64>,
-    /// Sum of the weights up to and including each value.
+    values: Series,
+    /// Sum of the weights up to and including each value; empty where every weight is 1.
     cumulative: Vec<u64>,
 }
 
@@ -71,17 +73,26 @@ impl Weighted {
             .collect();
         Self { values: pairs.into_iter().map(|(value, _)| value).collect(), cumulative }
     }
+    /// Values that count once each.
+    pub(crate) fn once_each(mut values: Series) -> Self {
+        values.sort();
+        Self { values, cumulative: Vec::new() }
+    }
     /// Sum of the weights.
     pub fn total(&self) -> u64 {
-        self.cumulative.last().copied().unwrap_or(0)
+        self.cumulative.last().copied().unwrap_or(self.values.len() as u64)
     }
     /// Smallest and largest value.
     pub fn range(&self) -> Option<(f64, f64)> {
-        Some((*self.values.first()?, *self.values.last()?))
+        Some((self.values.get(0)?, self.values.get(self.values.len() - 1)?))
     }
     /// The value at a zero-based index of the written-out list.
     pub fn at(&self, index: u64) -> Option<f64> {
-        self.values.get(self.cumulative.partition_point(|&upto| upto <= index)).copied()
+        let place = match self.cumulative.is_empty() {
+            true => usize::try_from(index).ok()?,
+            false => self.cumulative.partition_point(|&upto| upto <= index),
+        };
+        self.values.get(place)
     }
     /// The percentile of the written-out list.
     pub fn percentile(&self, p: f64, rule: PercentileRule) -> Option<f64> {

@@ -12,14 +12,17 @@ use crate::correlation::{cautious, tau};
 use crate::estimate::{Estimate, Figure, Interval, Method, MetricSummary, PERCENTILES, Undefined, Unit};
 use crate::interval::{level_interval, shrunk_by_clusters};
 use crate::percentile::{Weighted, needed};
+use crate::series::Series;
 use crate::special::t_95;
 
 /// Values of many requests, each value counted `weight` times.
 #[derive(Debug, Clone, Default)]
 pub struct Pooled {
-    /// Value and weight, request after request in the order of intended sends.
-    pairs: Vec<(f64, u32)>,
-    /// End of each request's pairs; only requests that have any.
+    /// Values, request after request in the order of intended sends.
+    values: Series,
+    /// The weight of each value; empty where every weight is 1.
+    weights: Vec<u32>,
+    /// End of each request's values; only requests that have any.
     ends: Vec<usize>,
     sorted: Weighted,
     /// Requests without a value, by reason.
@@ -35,22 +38,37 @@ pub struct Collector {
 impl Collector {
     /// One value of the current request; weight 0 does not count.
     pub fn push(&mut self, value: f64, weight: u32) {
-        if weight > 0 {
-            self.pooled.pairs.push((value, weight));
+        if weight == 0 {
+            return;
         }
+        let Pooled { values, weights, .. } = &mut self.pooled;
+        if weight != 1 && weights.is_empty() {
+            weights.resize(values.len(), 1);
+        }
+        if weight != 1 || !weights.is_empty() {
+            weights.push(weight);
+        }
+        values.push(value);
     }
     /// Ends the current request; `reason` is why it has no value, if it has none.
     pub fn end(&mut self, reason: Undefined) {
         let before = self.pooled.ends.last().copied().unwrap_or(0);
-        if self.pooled.pairs.len() > before {
-            self.pooled.ends.push(self.pooled.pairs.len());
+        if self.pooled.values.len() > before {
+            self.pooled.ends.push(self.pooled.values.len());
         } else {
             *self.pooled.missing.entry(reason).or_insert(0) += 1;
         }
     }
     /// Everything collected.
     pub fn finish(mut self) -> Pooled {
-        self.pooled.sorted = Weighted::new(self.pooled.pairs.clone());
+        let pooled = &mut self.pooled;
+        pooled.sorted = if pooled.weights.is_empty() {
+            Weighted::once_each(pooled.values.clone())
+        } else {
+            let mut pairs = Vec::with_capacity(pooled.weights.len());
+            pooled.values.for_each(|i, value| pairs.push((value, pooled.weights[i])));
+            Weighted::new(pairs)
+        };
         self.pooled
     }
 }
@@ -62,15 +80,19 @@ impl Pooled {
 
     /// For each request the sum of `score(value, weight)`.
     fn per_request(&self, score: impl Fn(f64, f64) -> f64) -> Vec<f64> {
-        let mut from = 0;
-        self.ends
-            .iter()
-            .map(|&to| {
-                let sum = self.pairs[from..to].iter().map(|&(x, w)| score(x, f64::from(w))).sum();
-                from = to;
-                sum
-            })
-            .collect()
+        let mut sums = vec![0.0; self.ends.len()];
+        let mut request = 0;
+        self.for_each(|i, value, weight| {
+            request += usize::from(i == self.ends[request]);
+            sums[request] += score(value, weight);
+        });
+        sums
+    }
+
+    /// Visits the place, value and weight of each pair.
+    fn for_each(&self, mut visit: impl FnMut(usize, f64, f64)) {
+        let weight = |i: usize| self.weights.get(i).copied().map_or(1.0, f64::from);
+        self.values.for_each(|i, value| visit(i, value, weight(i)));
     }
 
     /// Variance of Σ residuals / Σ weights from residuals of whole requests.
@@ -83,7 +105,7 @@ impl Pooled {
     /// and completed are the same here. The gaps themselves are the samples that must suffice, not
     /// the tokens, which count one gap several times.
     pub fn percentile(&self, p: f64, rule: PercentileRule) -> Figure {
-        let gaps = self.pairs.len() as u64;
+        let gaps = self.values.len() as u64;
         let Some(value) = self.sorted.percentile(p, rule) else {
             return Figure::Undefined(self.nothing());
         };
@@ -116,7 +138,7 @@ impl Pooled {
 
     /// The percentile at share `p` without its interval; `None` where it is not defined.
     pub fn quantile(&self, p: f64, rule: PercentileRule) -> Option<f64> {
-        let enough = self.pairs.len() as u64 >= needed(p);
+        let enough = self.values.len() as u64 >= needed(p);
         if enough { self.sorted.percentile(p, rule) } else { None }
     }
 
@@ -125,8 +147,10 @@ impl Pooled {
         if total <= 0.0 {
             return None;
         }
-        let mean = self.pairs.iter().map(|&(x, w)| x * f64::from(w)).sum::<f64>() / total;
-        let squares = self.pairs.iter().map(|&(x, w)| (x - mean) * (x - mean) * f64::from(w)).sum::<f64>();
+        let (mut sum, mut squares) = (0.0, 0.0);
+        self.for_each(|_, x, w| sum += x * w);
+        let mean = sum / total;
+        self.for_each(|_, x, w| squares += (x - mean) * (x - mean) * w);
         Some((mean, squares))
     }
 

@@ -59,22 +59,23 @@ pub fn stalls(requests: &[Request], from: Nanos, to: Nanos) -> Option<Stalls> {
     // Nothing arrives inside a silence, so whoever spans its start spans it whole.
     let streams =
         |at: Nanos| firsts.partition_point(|&first| first <= at) - lasts.partition_point(|&last| last <= at);
-    let gaps: Vec<(Nanos, Nanos)> =
-        arrivals.windows(2).map(|pair| (pair[0], pair[1])).filter(|&(a, _)| streams(a) >= 2).collect();
-    if gaps.is_empty() {
-        return None;
-    }
+    // Visited twice instead of kept: a long run has millions.
+    let gaps = || arrivals.windows(2).map(|pair| (pair[0], pair[1])).filter(|&(a, _)| streams(a) >= 2);
     let mut largest = vec![0.0_f64; (span.0 / WINDOW.0) as usize + 1];
-    for &(a, b) in &gaps {
+    let mut any = false;
+    for (a, b) in gaps() {
         let window = (a.saturating_since(from).0 / WINDOW.0) as usize;
         largest[window] = largest[window].max(b.saturating_since(a).0 as f64);
+        any = true;
+    }
+    if !any {
+        return None;
     }
     largest.retain(|&gap| gap > 0.0);
     largest.sort_unstable_by(f64::total_cmp);
     let usual = percentile(&largest, 0.9, spec::PercentileRule::Linear).unwrap_or(0.0);
     let limit = FLOOR.max(Nanos((3.0 * usual) as u64));
-    let pauses: Vec<(Nanos, Nanos)> =
-        gaps.into_iter().filter(|&(a, b)| b.saturating_since(a) > limit).collect();
+    let pauses: Vec<(Nanos, Nanos)> = gaps().filter(|&(a, b)| b.saturating_since(a) > limit).collect();
     let total: Nanos = pauses.iter().map(|&(a, b)| b.saturating_since(a)).sum();
     let spacing: Vec<f64> =
         pauses.windows(2).map(|pair| pair[1].0.saturating_since(pair[0].0).0 as f64).collect();

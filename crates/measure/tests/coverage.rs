@@ -29,7 +29,7 @@ fn requests(latencies: &[f64]) -> Vec<Request> {
     let one = |(i, &latency): (usize, &f64)| {
         let mut r = request(&[(0, 1)]);
         r.intended = Nanos(i as u64);
-        r.chunks[0].arrival = Nanos::from_secs_f64(latency) + r.intended;
+        r.chunks.edit()[0].arrival = Nanos::from_secs_f64(latency) + r.intended;
         r
     };
     latencies.iter().enumerate().map(one).collect()

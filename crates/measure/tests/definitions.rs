@@ -160,7 +160,7 @@ fn ten_chunks_of_four_tokens() {
     let told = request(&chunks);
     // The same stream when only the usage is known: it is spread over the chunks.
     let mut untold = told.clone();
-    untold.chunks.iter_mut().for_each(|chunk| chunk.tokens = None);
+    untold.chunks.edit().iter_mut().for_each(|chunk| chunk.tokens = None);
     for (r, source) in [(told, TokenSource::Server), (untold, TokenSource::Tokenizer)] {
         assert_eq!(gaps(&r).1, vec![20.0; 9]);
         assert_eq!(gaps(&r).0, vec![5.0; 36]);
@@ -198,7 +198,7 @@ fn what_is_not_defined_has_a_reason() {
     assert_eq!(tpot(&plain), Err(Undefined::NotStreamed));
     assert_eq!(e2e(&plain, View::User), Ok(ms(200)));
     let mut thinking = request(&[(200, 1), (210, 1)]);
-    thinking.chunks.iter_mut().for_each(|chunk| chunk.kind = Kind::Reasoning);
+    thinking.chunks.edit().iter_mut().for_each(|chunk| chunk.kind = Kind::Reasoning);
     assert_eq!(ttfat(&thinking, View::User), Err(Undefined::ReasoningOnly));
     // Chunks that change hands within one read, at one moment: no speed is known.
     assert_eq!(user_tps(&request(&[(200, 1), (200, 1)])), Err(Undefined::NoSpan));
@@ -207,7 +207,7 @@ fn what_is_not_defined_has_a_reason() {
 #[test]
 fn thinking_and_answer_have_their_own_first_token() {
     let mut r = request(&[(50, 1), (900, 1)]);
-    r.chunks[0].kind = Kind::Reasoning;
+    r.chunks.edit()[0].kind = Kind::Reasoning;
     assert_eq!(ttft(&r, View::User), Ok(ms(50)));
     assert_eq!(ttfat(&r, View::User), Ok(ms(900)));
 }
@@ -230,8 +230,8 @@ fn a_chunk_without_tokens_carries_no_gap() {
 #[test]
 fn choices_have_timelines_of_their_own() {
     let mut r = request(&[(100, 1), (105, 1), (150, 1), (165, 1)]);
-    r.chunks[1].choice = 1;
-    r.chunks[3].choice = 1;
+    r.chunks.edit()[1].choice = 1;
+    r.chunks.edit()[3].choice = 1;
     assert_eq!(gaps(&r).1, vec![50.0, 60.0]);
     assert_eq!(ttft(&r, View::User), Ok(ms(100)));
     assert_eq!(e2e(&r, View::User), Ok(ms(165)));
@@ -255,7 +255,7 @@ fn token_sources_in_order() {
     assert_eq!(output_tokens(&empty), Err(Undefined::NoOutput));
 
     // Spread by text length, one token at least, sum exact.
-    r.chunks.iter_mut().for_each(|chunk| chunk.tokens = None);
+    r.chunks.edit().iter_mut().for_each(|chunk| chunk.tokens = None);
     r.output.retokenised = Some(10);
     let mut k = Vec::new();
     assert_eq!(chunk_tokens(&r, &mut k), TokenSource::Tokenizer);
@@ -544,7 +544,7 @@ fn warm_up_is_apart() {
     let mut requests = repeated(20, 100, &[(100, 1), (200, 1)]);
     for r in requests.iter_mut().take(5) {
         r.phase = spec::Phase::Warmup;
-        r.chunks[0].arrival += ms(50);
+        r.chunks.edit()[0].arrival += ms(50);
     }
     let run = run_with(requests, (ms(500), ms(1900)), open(10.0), Slo::default());
     let measures = measure(&run, &Analysis::default());
@@ -559,12 +559,12 @@ fn warm_up_is_apart() {
 #[test]
 fn client_lag_is_counted_once_a_read() {
     let mut r = request(&[(100, 1), (100, 1), (150, 1)]);
-    (r.chunks[0].read, r.chunks[1].read, r.chunks[2].read) = (0, 0, 1);
-    for (chunk, lag) in r.chunks.iter_mut().zip([2, 2, 4]) {
+    for (chunk, (read, lag)) in r.chunks.edit().iter_mut().zip([(0, 2), (0, 2), (1, 4)]) {
+        chunk.read = read;
         chunk.seen = chunk.arrival + ms(lag);
     }
     let mut blind = request(&[(100, 1)]);
-    blind.chunks[0].kernel = false;
+    blind.chunks.edit()[0].kernel = false;
     let measures = measure(&run(vec![r, blind]), &Analysis::default());
     let lag = &measures.metrics[&Metric::ClientLag];
     assert_eq!(lag.n, 2);

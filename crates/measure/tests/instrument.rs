@@ -76,7 +76,7 @@ fn stamps_are_held_against_the_servers_log() {
     // Written at 10.000, 20.000, 30.000 ms; the kernel stamps 20, 30, 25 µs later, the program sees
     // them 50, 90, 40 µs later. Sent at 0, received 15 µs later.
     let mut one = request(&[(10, 1), (20, 1), (30, 1)]);
-    for (chunk, (kernel, user)) in one.chunks.iter_mut().zip([(20, 50), (30, 90), (25, 40)]) {
+    for (chunk, (kernel, user)) in one.chunks.edit().iter_mut().zip([(20, 50), (30, 90), (25, 40)]) {
         chunk.seen = chunk.arrival + us(user);
         chunk.arrival += us(kernel);
     }
@@ -94,7 +94,7 @@ fn stamps_are_held_against_the_servers_log() {
     assert_eq!(errors.gap.user.unwrap().max_ns, 50_000);
     // Without kernel stamps there is no kernel error; joined events and unknown requests are left out.
     let mut plain = one.clone();
-    plain.chunks.iter_mut().for_each(|chunk| chunk.kernel = false);
+    plain.chunks.edit().iter_mut().for_each(|chunk| chunk.kernel = false);
     let errors = stamp_errors(&run_of(vec![plain], 1), std::slice::from_ref(&truth));
     assert!(errors.stamp.kernel.is_none() && errors.stamp.user.is_some());
     let joined = Truth { writes: vec![ms(10), ms(20)], ..truth.clone() };

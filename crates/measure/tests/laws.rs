@@ -34,7 +34,7 @@ fn any_request() -> impl Strategy<Value = Request> {
         .prop_map(|(intended, write, chunks, state, streamed, usage, own)| {
             let list: Vec<(u64, u32)> = chunks.iter().map(|c| (c.0, c.1)).collect();
             let mut r = shifted(request(&list), ms(intended));
-            for (chunk, (_, _, told, choice, kernel)) in r.chunks.iter_mut().zip(chunks) {
+            for (chunk, (_, _, told, choice, kernel)) in r.chunks.edit().iter_mut().zip(chunks) {
                 chunk.choice = choice;
                 chunk.kernel = kernel;
                 if !told {
@@ -53,7 +53,7 @@ fn any_request() -> impl Strategy<Value = Request> {
                 _ => State::Ok,
             };
             if r.state == State::Shed {
-                r.chunks.clear();
+                r.chunks.edit().clear();
                 r.write_begin = None;
                 r.closed = None;
             }

@@ -16,7 +16,7 @@ fn many_requests() {
     let mut requests = repeated(count, 10, &chunks);
     for (i, r) in requests.iter_mut().enumerate() {
         let late = Nanos((i as u64 * 1_000_003) % 7_000_000 + i as u64 * 20_000);
-        for chunk in &mut r.chunks {
+        for chunk in r.chunks.edit().iter_mut() {
             chunk.arrival += late;
         }
         r.closed = r.closed.map(|at| at + late);

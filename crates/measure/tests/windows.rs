@@ -24,7 +24,7 @@ fn answer(i: u64, from: Nanos, gap_us: impl Fn(f64) -> f64) -> Request {
     r.intended = from;
     r.write_begin = Some(from);
     let mut at = from + ms(50);
-    for (j, chunk) in r.chunks.iter_mut().enumerate() {
+    for (j, chunk) in r.chunks.edit().iter_mut().enumerate() {
         chunk.arrival = at;
         chunk.seen = at;
         let gap = gap_us(at.as_secs_f64()) * (1.0 + 0.05 * noise(40 * i + j as u64));
@@ -193,7 +193,7 @@ fn quantile_curves_agree_with_the_table() {
 #[test]
 fn a_crowd_of_dots_is_thinned_without_its_failures() {
     let mut requests = repeated(30_000, 1, &[(100, 1)]);
-    requests[7].chunks[0].arrival += Nanos::from_secs(9);
+    requests[7].chunks.edit()[0].arrival += Nanos::from_secs(9);
     requests.extend((0..500).map(|i| shifted(failed(5), ms(i * 60))));
     let run = run_with(requests, (Nanos::ZERO, ms(30_000)), open(1000.0), Slo::default());
     let scatter = pictures(&run, &measure(&run, &Analysis::default())).scatter;

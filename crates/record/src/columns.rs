@@ -10,6 +10,7 @@ use serde::ser::SerializeSeq;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use spec::Nanos;
 
+use crate::chunks::Chunks;
 use crate::row::{Chunk, Kind};
 
 /// Runs shorter than this are written out: `[7,2]` would be longer than `7,7`.
@@ -47,7 +48,8 @@ struct Short {
 }
 
 /// Writes chunks in short form.
-pub(crate) fn serialize<S: Serializer>(chunks: &[Chunk], s: S) -> Result<S::Ok, S::Error> {
+pub(crate) fn serialize<S: Serializer>(chunks: &Chunks, s: S) -> Result<S::Ok, S::Error> {
+    let chunks: Vec<Chunk> = chunks.iter().collect();
     let column = |default: i64, values: &mut dyn FnMut(&Chunk) -> i64| {
         let values: Vec<i64> = chunks.iter().map(values).collect();
         values.iter().any(|v| *v != default).then_some(Column(values))
@@ -77,7 +79,7 @@ pub(crate) fn serialize<S: Serializer>(chunks: &[Chunk], s: S) -> Result<S::Ok, 
 }
 
 /// Reads the short form.
-pub(crate) fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<Chunk>, D::Error> {
+pub(crate) fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<Chunks, D::Error> {
     let short = Short::deserialize(d)?;
     let n = short.n;
     if n > MOST_CHUNKS {
@@ -123,7 +125,7 @@ pub(crate) fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<Chunk>,
             choice: u16::try_from(choice[i]).map_err(|_| out_of_range("choice", choice[i]))?,
         });
     }
-    Ok(chunks)
+    Ok(chunks.into())
 }
 
 fn kind_code(kind: Kind) -> i64 {

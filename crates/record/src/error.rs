@@ -89,6 +89,14 @@ pub enum RecordError {
         /// What the library says.
         reason: String,
     },
+    /// A columnar file that cannot be read.
+    #[error("{} cannot be read as a table of a run: {reason}. Name a run folder, its journal.jsonl.zst or its requests.parquet", .path.display())]
+    NotATable {
+        /// Which file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
     /// A wall time that no calendar holds.
     #[error("{ns} ns since 1970 is no date: the wall clock of this machine is wrong. Set it and run again")]
     WallTime {

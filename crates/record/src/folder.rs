@@ -14,6 +14,10 @@ use crate::scrub::Scrubber;
 
 /// File name of the journal.
 pub const JOURNAL: &str = "journal.jsonl.zst";
+/// File name of the table of requests.
+pub const REQUESTS: &str = "requests.parquet";
+/// File name of the table of samples.
+pub const TELEMETRY: &str = "telemetry.parquet";
 /// Longest slug: a folder's name stays readable in a listing.
 const SLUG_MAX: usize = 64;
 /// Runs of one name that begin in the same second.
@@ -100,11 +104,11 @@ impl RunFolder {
     }
     /// `requests.parquet`.
     pub fn requests_parquet(&self) -> PathBuf {
-        self.path.join("requests.parquet")
+        self.path.join(REQUESTS)
     }
     /// `telemetry.parquet`.
     pub fn telemetry_parquet(&self) -> PathBuf {
-        self.path.join("telemetry.parquet")
+        self.path.join(TELEMETRY)
     }
     /// `report.html`.
     pub fn report(&self) -> PathBuf {

@@ -1,5 +1,6 @@
 //! What happened, kept: row types, run folder, crash-safe journal, Parquet, environment.
 
+mod chunks;
 pub mod client;
 mod columns;
 pub mod environment;
@@ -15,6 +16,7 @@ pub mod self_check;
 pub mod tables;
 pub mod writer;
 
+pub use chunks::Chunks;
 pub use environment::Environment;
 pub use error::RecordError;
 pub use folder::{FirstRequest, RunFolder};

@@ -11,9 +11,10 @@ use spec::{Extent, Nanos, Phase};
 
 use crate::SCHEMA_VERSION;
 use crate::error::RecordError;
-use crate::folder::JOURNAL;
+use crate::folder::{JOURNAL, REQUESTS};
 use crate::journal::{Entry, Footer, Header, Run, Stopped};
 use crate::row::Request;
+use crate::tables;
 
 /// First bytes of a zstd frame.
 const MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
@@ -29,7 +30,8 @@ pub struct Text {
     pub answer: Option<String>,
 }
 
-/// Reads a run from its folder or its journal.
+/// Reads a run from its folder or its journal; from its tables, where the path names a
+/// `requests.parquet` or a folder whose journal is gone.
 ///
 /// A journal without an end is no error: what its complete frames hold is returned, its footer is
 /// made up from the rows ([`Stopped::Killed`]), and [`Run::missing`] says what is not there.
@@ -38,9 +40,23 @@ pub struct Text {
 /// The file cannot be read, is empty, is no journal, holds no complete header or two of them, or
 /// was written in another version of the format.
 pub fn read(path: &Path) -> Result<Run, RecordError> {
+    let folder = path.is_dir();
+    if folder && !path.join(JOURNAL).exists() && path.join(REQUESTS).exists() {
+        return tables::read(&path.join(REQUESTS));
+    }
+    if !folder && is_table(path) {
+        return tables::read(path);
+    }
     let mut collected = Collected::default();
     let scanned = scan(path, &mut |entry| collected.take(entry))?;
     Ok(collected.run(scanned))
+}
+
+/// Whether a file begins as Parquet does; one that cannot be read does not.
+fn is_table(path: &Path) -> bool {
+    let mut first = [0; tables::MAGIC.len()];
+    std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut first)).is_ok()
+        && first == tables::MAGIC
 }
 
 /// Reads the texts of a journal whose spec asked to keep them; empty otherwise.

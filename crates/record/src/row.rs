@@ -4,6 +4,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use spec::{Nanos, Phase};
 
+use crate::chunks::Chunks;
+
 /// One request as it ended. All moments are nanoseconds since the run's origin on the monotonic
 /// clock (definitions §1).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -51,8 +53,8 @@ pub struct Request {
     /// Whether the answer was a stream.
     pub streamed: bool,
     /// Every event that carried output, in order.
-    #[serde(with = "crate::columns", default, skip_serializing_if = "Vec::is_empty")]
-    pub chunks: Vec<Chunk>,
+    #[serde(with = "crate::columns", default, skip_serializing_if = "Chunks::is_empty")]
+    pub chunks: Chunks,
     /// Reads that carried output (several chunks of one read share its stamp).
     pub output_reads: u32,
     /// Token counts of the input.

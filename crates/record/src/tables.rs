@@ -2,6 +2,8 @@
 //!
 //! The columns are a contract, described in `docs/formats.md`.
 
+mod read;
+
 use std::path::Path;
 use std::sync::Arc;
 
@@ -26,15 +28,35 @@ use crate::folder::{Private, replace};
 use crate::journal::Run;
 use crate::row::{Chunk, Kind, Oddity, Request, State};
 
+pub(crate) use read::MAGIC;
+pub use read::read;
+
+/// Keys of the file's metadata: the version of the format, and of `requests.parquet` the parts of a
+/// run that are no rows, as JSON.
+const VERSION: &str = "inferometer.schema_version";
+const HEADER: &str = "inferometer.header";
+const FOOTER: &str = "inferometer.footer";
+const MISSING: &str = "inferometer.missing";
+
 /// Requests in one row group: bounds memory, and lets readers skip.
 const ROWS_PER_GROUP: usize = 4096;
 
-/// Writes `requests.parquet`: one row for each request, one list column for each part of a chunk.
+/// Writes `requests.parquet`: one row for each request, one list column for each part of a chunk; the
+/// header, the footer and what is missing stand in the file's metadata.
 ///
 /// # Errors
 /// The file cannot be written; an earlier file stays as it was.
 pub fn write_requests(path: &Path, run: &Run) -> Result<(), RecordError> {
-    write(path, run.requests.chunks(ROWS_PER_GROUP).map(request_rows), || request_rows(&[]))
+    let json = |key: &str, value: serde_json::Result<String>| {
+        let value = value.map_err(|e| RecordError::Table { path: path.to_owned(), reason: e.to_string() })?;
+        Ok::<_, RecordError>(KeyValue::new(key.to_owned(), value))
+    };
+    let told = vec![
+        json(HEADER, serde_json::to_string(&run.header))?,
+        json(FOOTER, serde_json::to_string(&run.footer))?,
+        json(MISSING, serde_json::to_string(&run.missing))?,
+    ];
+    write(path, told, run.requests.chunks(ROWS_PER_GROUP).map(request_rows), || request_rows(&[]))
 }
 
 /// Writes `telemetry.parquet`: one row for each sample. `source` says whose it is (`lane`,
@@ -43,13 +65,14 @@ pub fn write_requests(path: &Path, run: &Run) -> Result<(), RecordError> {
 /// # Errors
 /// The file cannot be written; an earlier file stays as it was.
 pub fn write_telemetry(path: &Path, run: &Run) -> Result<(), RecordError> {
-    write(path, std::iter::once(telemetry_rows(run)), || telemetry_rows(run))
+    write(path, Vec::new(), std::iter::once(telemetry_rows(run)), || telemetry_rows(run))
 }
 
 type Rows = Result<RecordBatch, ArrowError>;
 
 fn write(
     path: &Path,
+    told: Vec<KeyValue>,
     batches: impl Iterator<Item = Rows>,
     empty: impl FnOnce() -> Rows,
 ) -> Result<(), RecordError> {
@@ -68,8 +91,8 @@ fn write(
         _ => empty().map_err(arrow)?.schema(),
     };
     replace(path, Private::No, |file| {
-        let mut writer =
-            ArrowWriter::try_new(file, Arc::clone(&schema), Some(properties(&schema))).map_err(failed)?;
+        let mut writer = ArrowWriter::try_new(file, Arc::clone(&schema), Some(properties(&schema, told)))
+            .map_err(failed)?;
         for batch in batches {
             writer.write(&batch.map_err(arrow)?).map_err(failed)?;
         }
@@ -79,12 +102,12 @@ fn write(
 }
 
 /// Times that grow along a column are kept as differences, which a dictionary cannot match.
-fn properties(schema: &Schema) -> WriterProperties {
-    let version = KeyValue::new("inferometer.schema_version".to_owned(), SCHEMA_VERSION.to_string());
+fn properties(schema: &Schema, mut told: Vec<KeyValue>) -> WriterProperties {
+    told.push(KeyValue::new(VERSION.to_owned(), SCHEMA_VERSION.to_string()));
     let mut properties = WriterProperties::builder()
         .set_compression(Compression::ZSTD(ZstdLevel::default()))
         .set_max_row_group_row_count(Some(ROWS_PER_GROUP))
-        .set_key_value_metadata(Some(vec![version]));
+        .set_key_value_metadata(Some(told));
     for field in schema.fields() {
         let leaf = match field.data_type() {
             arrow_schema::DataType::List(item) => {
@@ -148,7 +171,7 @@ fn list<T: ArrowPrimitiveType>(
 ) -> ArrayRef {
     let mut lists = ListBuilder::new(PrimitiveBuilder::<T>::new());
     for request in requests {
-        request.chunks.iter().for_each(|chunk| lists.values().append_option(value(chunk)));
+        request.chunks.iter().for_each(|chunk| lists.values().append_option(value(&chunk)));
         lists.append(true);
     }
     Arc::new(lists.finish())

@@ -97,8 +97,8 @@ proptest! {
 
     #[test]
     fn runs_of_equal_values_read_back_exactly(run in 0usize..20, mut r in any_request()) {
-        if let Some(first) = r.chunks.first().copied() {
-            r.chunks.extend(std::iter::repeat_n(first, run));
+        if let Some(first) = r.chunks.first() {
+            r.chunks.edit().extend(std::iter::repeat_n(first, run));
         }
         let line = serde_json::to_vec(&r).unwrap();
         prop_assert_eq!(serde_json::from_slice::<Request>(&line).unwrap(), r);
@@ -340,7 +340,7 @@ fn other_files_are_refused_with_advice() {
     let broken = r#"{"header":{"schema_version":1}}"#;
     for (bytes, says) in [
         (Vec::new(), "is empty"),
-        (b"PAR1 and more".to_vec(), "is no journal"),
+        (b"PAR1 and more".to_vec(), "cannot be read as a table"),
         (b"{\"header\":{}}\n".to_vec(), "zstd frames of JSON lines"),
         (frames(&["hello\n"]), "whose first line is no header"),
         (frames(&[""]), "ends before its first line"),

@@ -188,6 +188,30 @@ proptest! {
         prop_assert_eq!(requests_of(&path), requests);
     }
 
+    /// A run whose journal is gone is the same run, to the digit.
+    #[test]
+    fn a_run_reads_back_from_its_tables(
+        mut requests in proptest::collection::vec(any_request(), 0..6),
+        server in proptest::collection::vec(any_server_sample(), 0..3),
+        lane in 0u16..9, offset_ns: i64, target in proptest::option::of(0u64..99),
+    ) {
+        requests.sort_by_key(|r| r.seq);
+        requests.dedup_by_key(|r| r.seq);
+        let run = Run {
+            lanes: vec![LaneSample { lane, ..LANE }],
+            machine: vec![MachineSample { target: target.map(Nanos), ..MACHINE }],
+            clock: vec![ClockSample { at: Nanos(20), offset_ns, width: Nanos(22) }],
+            server,
+            missing: vec!["a line".to_owned()],
+            ..run(requests)
+        };
+        let dir = tempfile::tempdir().unwrap();
+        tables::write_requests(&dir.path().join("requests.parquet"), &run).unwrap();
+        tables::write_telemetry(&dir.path().join("telemetry.parquet"), &run).unwrap();
+        prop_assert_eq!(record::read(dir.path()).unwrap(), run.clone());
+        prop_assert_eq!(record::read(&dir.path().join("requests.parquet")).unwrap(), run);
+    }
+
     #[test]
     fn every_server_sample_reads_back_exactly(server in proptest::collection::vec(any_server_sample(), 0..6)) {
         let dir = tempfile::tempdir().unwrap();
@@ -221,30 +245,69 @@ fn several_row_groups_hold_all_rows() {
     assert_eq!(requests_of(&path), requests);
 }
 
+const LANE: LaneSample = LaneSample {
+    lane: 2,
+    from: Nanos(1),
+    to: Nanos(2),
+    busy: Nanos(3),
+    heartbeat_max: Nanos(4),
+    heartbeats: 5,
+    in_flight: 6,
+};
+const MACHINE: MachineSample = MachineSample {
+    at: Nanos(10),
+    cores: 11,
+    busy: Nanos(12),
+    steal: Nanos(13),
+    own: Nanos(14),
+    target: None,
+    lane_wait: Nanos(15),
+    lane_run: Nanos(16),
+    lane_slices: 17,
+};
+
+#[test]
+fn without_samples_a_run_is_read_and_says_so() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("requests.parquet");
+    tables::write_requests(&path, &run((0..3).map(|seq| request(seq, 2)).collect())).unwrap();
+    let read = record::read(&path).unwrap();
+    assert_eq!(read.requests.len(), 3);
+    assert!(read.missing.len() == 1 && read.missing[0].contains("telemetry.parquet"), "{:?}", read.missing);
+}
+
+#[test]
+fn what_is_no_table_of_ours_is_refused_with_advice() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("requests.parquet");
+    let refused = |bytes: &[u8]| {
+        std::fs::write(&path, bytes).unwrap();
+        let error = record::read(&path).unwrap_err().to_string();
+        assert!(error.contains("requests.parquet cannot be read as a table of a run"), "{error}");
+    };
+    refused(b"PAR1");
+    refused(b"PAR1 and nothing that ends as a table does");
+    // A table of samples is none of requests.
+    tables::write_telemetry(&path, &run(Vec::new())).unwrap();
+    refused(&std::fs::read(&path).unwrap());
+    // Any damaged byte gives an error or a run, never a panic.
+    tables::write_requests(&path, &run((0..20).map(|seq| request(seq, 4)).collect())).unwrap();
+    let whole = std::fs::read(&path).unwrap();
+    for at in (0..whole.len()).step_by(7) {
+        let mut bytes = whole.clone();
+        bytes[at] ^= 0x55;
+        std::fs::write(&path, &bytes).unwrap();
+        let _ = record::read(&path);
+    }
+    for length in (4..whole.len()).step_by(97) {
+        refused(&whole[..length]);
+    }
+}
+
 #[test]
 fn telemetry_has_one_row_for_each_sample_and_nulls_elsewhere() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("telemetry.parquet");
-    let lane = LaneSample {
-        lane: 2,
-        from: Nanos(1),
-        to: Nanos(2),
-        busy: Nanos(3),
-        heartbeat_max: Nanos(4),
-        heartbeats: 5,
-        in_flight: 6,
-    };
-    let machine = MachineSample {
-        at: Nanos(10),
-        cores: 11,
-        busy: Nanos(12),
-        steal: Nanos(13),
-        own: Nanos(14),
-        target: None,
-        lane_wait: Nanos(15),
-        lane_run: Nanos(16),
-        lane_slices: 17,
-    };
     let clock = ClockSample { at: Nanos(20), offset_ns: -21, width: Nanos(22) };
     let server = record::ServerSample {
         at: Nanos(30),
@@ -253,8 +316,8 @@ fn telemetry_has_one_row_for_each_sample_and_nulls_elsewhere() {
         ..Default::default()
     };
     let run = Run {
-        lanes: vec![lane],
-        machine: vec![machine],
+        lanes: vec![LANE],
+        machine: vec![MACHINE],
         clock: vec![clock],
         server: vec![server],
         ..run(Vec::new())

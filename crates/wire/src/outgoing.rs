@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use plan::Intent;
-use record::{Entry, FailureClass, InputTokens, OutputTokens, PromptIdentity, Request, State, TimeoutKind};
+use record::{
+    Chunks, Entry, FailureClass, InputTokens, OutputTokens, PromptIdentity, Request, State, TimeoutKind,
+};
 use spec::{Nanos, Phase};
 
 use crate::dialect::Asked;
@@ -123,7 +125,7 @@ pub(crate) fn shed_row(intent: &Intent, intended: Nanos) -> Request {
         state: State::Shed,
         status: None,
         streamed: false,
-        chunks: Vec::new(),
+        chunks: Chunks::default(),
         output_reads: 0,
         input: InputTokens { planned: intent.isl, ..InputTokens::default() },
         output: OutputTokens { asked: intent.osl, ..OutputTokens::default() },

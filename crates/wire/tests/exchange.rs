@@ -69,7 +69,8 @@ fn chunks_and_stamps_stay_together() {
     // The order of all stamps. The end of writing is known to this thread alone, which may lose the
     // processor before it looks at the clock: an answer can be there first.
     assert!(row.write_begin <= row.write_end);
-    let order = [row.write_begin, row.headers, Some(row.chunks[0].arrival), row.done, row.closed];
+    let order =
+        [row.write_begin, row.headers, Some(row.chunks.first().unwrap().arrival), row.done, row.closed];
     let times: Vec<Nanos> = order.into_iter().map(Option::unwrap).collect();
     assert!(times.is_sorted(), "{times:?}");
     assert!(row.intended <= row.dispatched.unwrap() && row.dispatched.unwrap() <= times[0]);
@@ -86,7 +87,7 @@ fn without_kernel_stamps_the_span_is_given() {
     let mut spec = spec(&server.url(), closed(1), Extent::Requests(2));
     spec.client.kernel_stamps = false;
     for row in run(&spec).rows {
-        let chunk = row.chunks[0];
+        let chunk = row.chunks.first().unwrap();
         assert!(!chunk.kernel);
         assert_eq!(chunk.arrival, chunk.seen);
         assert!(chunk.earliest <= chunk.seen && chunk.earliest >= row.write_begin.unwrap(), "{row:?}");
@@ -249,7 +250,7 @@ fn a_stalled_stream_costs_itself_only() {
     assert!(ran.rows[0].state.is_ok() && ran.rows[2].state.is_ok());
     assert_eq!(ran.rows[1].state, State::TimedOut { limit: TimeoutKind::Stalled });
     assert_eq!(ran.rows[1].chunks.len(), 1, "what came is kept");
-    let waited = ran.rows[1].closed.unwrap().since(ran.rows[1].chunks[0].seen).unwrap();
+    let waited = ran.rows[1].closed.unwrap().since(ran.rows[1].chunks.first().unwrap().seen).unwrap();
     assert!(waited >= ms(200), "{waited:?}");
     assert!(ran.took < std::time::Duration::from_millis(2_500), "{:?}", ran.took);
 }

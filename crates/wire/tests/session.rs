@@ -286,7 +286,7 @@ fn tls_is_timed_apart_and_stamped_below() {
     for row in &ran.rows {
         assert!(row.state.is_ok(), "{:?}", row.state);
         assert_eq!(row.chunks.len(), 2);
-        let gap = row.chunks[1].arrival.since(row.chunks[0].arrival).unwrap();
+        let gap = row.chunks.get(1).unwrap().arrival.since(row.chunks.first().unwrap().arrival).unwrap();
         assert!(gap >= ms(14), "{gap:?}");
         assert!(row.chunks.iter().all(|c| c.kernel == cfg!(target_os = "linux")));
     }

@@ -62,6 +62,6 @@ fn runs_backwards(request: &Request) -> bool {
     }
     let sent = request.write_begin.unwrap_or(Nanos::ZERO);
     request.chunks.first().is_some_and(|c| c.arrival < sent)
-        || request.chunks.windows(2).any(|pair| pair[1].arrival < pair[0].arrival)
+        || request.chunks.pairs().any(|(before, after)| after.arrival < before.arrival)
         || request.closed.is_some_and(|closed| closed < sent)
 }

@@ -195,9 +195,9 @@ pub fn coalesced(facts: &Facts) -> Check {
     let limit = format!("at most {} of reads", percent(limits::COALESCED));
     let (mut reads, mut bundles) = (0_u64, 0_u64);
     for request in facts.measured.iter().filter(|r| r.streamed) {
-        for group in request.chunks.chunk_by(|a, b| a.read == b.read) {
-            reads += 1;
-            bundles += u64::from(group.len() > 1);
+        for (_, place) in request.chunks.within_reads() {
+            reads += u64::from(place == 1);
+            bundles += u64::from(place == 2);
         }
     }
     if reads == 0 {

@@ -157,7 +157,7 @@ pub fn request(seq: u64, phase: Phase, intended: Nanos, noise: &mut Noise, token
         status: Some(200),
         streamed: true,
         output_reads: tokens,
-        chunks,
+        chunks: chunks.into(),
         input: InputTokens {
             planned: Some(512),
             counted: Some(512),
@@ -309,7 +309,7 @@ pub fn shift(r: &mut Request, by: Nanos) {
     {
         *stamp += by;
     }
-    for chunk in &mut r.chunks {
+    for chunk in r.chunks.edit().iter_mut() {
         chunk.arrival += by;
         chunk.seen += by;
         chunk.earliest += by;

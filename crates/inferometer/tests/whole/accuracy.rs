@@ -39,11 +39,12 @@ fn errors(folder: &Path, truth: &BTreeMap<u64, Truth>) -> (Vec<f64>, Vec<f64>) {
         };
         assert!(request.chunks.iter().all(|c| c.kernel), "kernel stamps on all reads");
         let write = request.write_begin.expect("sent").0 as f64;
-        let ours = request.chunks[0].arrival.0 as f64 - write;
+        let first = request.chunks.first().expect("output");
+        let ours = first.arrival.0 as f64 - write;
         ttft.push((ours - (engine.writes_ns[0] - engine.received_ns)).abs());
         assert_eq!(request.chunks.len(), engine.writes_ns.len(), "request {}", request.seq);
-        for (pair, true_pair) in request.chunks.windows(2).zip(engine.writes_ns.windows(2)) {
-            let ours = pair[1].arrival.0 as f64 - pair[0].arrival.0 as f64;
+        for ((before, after), true_pair) in request.chunks.pairs().zip(engine.writes_ns.windows(2)) {
+            let ours = after.arrival.0 as f64 - before.arrival.0 as f64;
             gaps.push((ours - (true_pair[1] - true_pair[0])).abs());
         }
     }

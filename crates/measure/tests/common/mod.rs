@@ -52,7 +52,7 @@ pub fn request(chunks: &[(u64, u32)]) -> Request {
         status: Some(200),
         streamed: true,
         output_reads: chunks.len() as u32,
-        chunks,
+        chunks: chunks.into(),
         input: InputTokens { server: Some(10), ..InputTokens::default() },
         output: OutputTokens { usage: Some(n), ..OutputTokens::default() },
         finish: None,
@@ -85,7 +85,7 @@ pub fn shifted(mut request: Request, by: Nanos) -> Request {
     ] {
         shift(at);
     }
-    for chunk in &mut request.chunks {
+    for chunk in request.chunks.edit().iter_mut() {
         chunk.arrival += by;
         chunk.seen += by;
         chunk.earliest += by;

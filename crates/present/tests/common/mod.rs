@@ -158,7 +158,7 @@ fn request(seq: u64, phase: Phase, intended: Nanos, noise: &mut Noise, tokens: u
         status: Some(200),
         streamed: true,
         output_reads: tokens,
-        chunks,
+        chunks: chunks.into(),
         input: InputTokens {
             planned: Some(512),
             counted: Some(512),
@@ -317,7 +317,7 @@ fn late(mut run: Run, when: std::ops::Range<Nanos>) -> Run {
         for stamp in [&mut r.write_begin, &mut r.write_end, &mut r.headers, &mut r.done, &mut r.closed] {
             *stamp = stamp.map(|t| t + by);
         }
-        for chunk in &mut r.chunks {
+        for chunk in r.chunks.edit().iter_mut() {
             chunk.arrival += by;
             chunk.seen += by;
             chunk.earliest += by;
@@ -335,7 +335,7 @@ pub fn overloaded() -> Run {
         for stamp in [&mut r.headers, &mut r.done, &mut r.closed] {
             *stamp = stamp.map(|t| t + wait);
         }
-        for chunk in &mut r.chunks {
+        for chunk in r.chunks.edit().iter_mut() {
             chunk.arrival += wait;
             chunk.seen += wait;
             chunk.earliest += wait;
@@ -358,7 +358,7 @@ pub fn all_failed() -> Run {
 
 fn fail(request: &mut Request, class: FailureClass, detail: &str) {
     request.state = State::Failed { class, detail: detail.to_owned() };
-    request.chunks.clear();
+    request.chunks.edit().clear();
     request.output_reads = 0;
     request.status = Some(404);
     request.output = OutputTokens { asked: Some(32), forced: true, ..OutputTokens::default() };
@@ -375,7 +375,7 @@ pub fn some_failed() -> Run {
         fail(request, FailureClass::Http5xx, text);
     }
     if let Some(request) = run.requests.iter_mut().find(|r| r.seq == 501) {
-        request.chunks.truncate(4);
+        request.chunks.edit().truncate(4);
         request.state = State::TimedOut { limit: TimeoutKind::Stalled };
         request.finish = None;
         request.done = None;
@@ -400,8 +400,8 @@ pub fn not_streamed() -> Run {
     run.header.spec.api.stream = false;
     for request in &mut run.requests {
         request.streamed = false;
-        if let Some(last) = request.chunks.pop() {
-            request.chunks = vec![Chunk { read: 0, ..last }];
+        if let Some(last) = request.chunks.last() {
+            request.chunks = [Chunk { read: 0, ..last }].into_iter().collect();
         }
         request.output_reads = 1;
     }

@@ -135,7 +135,7 @@ pub fn request(seq: u64, chunks: u32) -> Request {
             reasoning: None,
             retokenised: None,
         },
-        chunks,
+        chunks: chunks.into(),
         finish: Some(Finish::Length),
         attempts: 1,
         prompt: PromptIdentity { first16: draw(u64::MAX), first64: draw(u64::MAX), whole: draw(u64::MAX) },
@@ -248,7 +248,7 @@ pub fn any_request() -> impl Strategy<Value = Request> {
             status,
             streamed: flag,
             output_reads: n[0],
-            chunks,
+            chunks: chunks.into(),
             input: InputTokens { planned: t[0], counted: t[1], server: t[2], cached: t[3], shared: n[1] },
             output: OutputTokens {
                 asked: t[4],

@@ -30,7 +30,7 @@ pub fn row() -> Request {
         state: State::Cancelled,
         status: None,
         streamed: false,
-        chunks: Vec::new(),
+        chunks: record::Chunks::default(),
         output_reads: 0,
         input: InputTokens::default(),
         output: OutputTokens::default(),
@@ -124,7 +124,7 @@ impl Answer {
 
 /// The record without what depends on when bytes came and in how many reads.
 pub fn timeless((mut row, text): (Request, Option<String>)) -> (Request, Option<String>) {
-    for chunk in &mut row.chunks {
+    for chunk in row.chunks.edit().iter_mut() {
         chunk.arrival = Nanos::ZERO;
         chunk.seen = Nanos::ZERO;
         chunk.earliest = Nanos::ZERO;
