@@ -15,7 +15,7 @@ use hyper::client::conn::http1;
 use spec::Nanos;
 
 use crate::connect::{DialError, Dialer};
-use crate::io::{LaneTime, Turns};
+use crate::io::LaneTime;
 
 /// The most that an answer may hold.
 const MOST: usize = 8 << 20;
@@ -121,7 +121,7 @@ impl Asker {
 async fn exchange(dialer: &Dialer, request: http::Request<Full<Bytes>>) -> Result<Answer, AskError> {
     let broken = |error: hyper::Error| AskError::Broken(words(&error));
     let map = Arc::new(WallMap::new(OffsetPair::measure(&SystemClocks)));
-    let time: Rc<LaneTime> = LaneTime::new(Clock::start(), map, false, Arc::new(Turns::default()));
+    let time: Rc<LaneTime> = LaneTime::new(Clock::start(), map, false);
     let dialed = dialer.dial(&time).await?;
     let (mut sender, driver) = http1::handshake(dialed.stream).await.map_err(broken)?;
     let answer = async {

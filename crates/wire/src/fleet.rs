@@ -24,6 +24,7 @@ use crate::pace::{alarm_clock, timetable};
 use crate::place::{Place, Places};
 use crate::sample::{Noticed, Watched, idle_server, sampler, scraper};
 use crate::session::Session;
+use crate::side::Side;
 use crate::supply::{Ahead, Prepared, Ready, Supply, prepare};
 use crate::users::{Closed, Queue};
 
@@ -114,6 +115,7 @@ fn drive_to_end(session: &Session, spec: &Spec, plan: &Plan, run: Drive) -> Resu
     };
     let (events_in, events) = channel();
     let mut fleet = Fleet {
+        side: Side::start()?,
         lanes: Vec::new(),
         events,
         supply: supply.clone(),
@@ -126,13 +128,24 @@ fn drive_to_end(session: &Session, spec: &Spec, plan: &Plan, run: Drive) -> Resu
     for number in 0..lanes {
         let (commands, received) = unbounded_channel();
         let pulse = Arc::new(Pulse::default());
-        let setup =
-            setup(session, spec, &run.run_id, number, &map, &pulse, &cap, received, &run.sink, &run.live);
+        let setup = setup(
+            session,
+            spec,
+            &run.run_id,
+            number,
+            &map,
+            &pulse,
+            &cap,
+            received,
+            &run.sink,
+            &run.live,
+            fleet.side.handle(),
+        );
         let report = events_in.clone();
         let place = places.lane(number);
         let thread = std::thread::Builder::new().name(format!("lane-{number}")).spawn(move || {
             place.take();
-            lane::run(setup, |event| {
+            lane::run(setup, move |event| {
                 let _ = report.send((number, event));
             });
         })?;
@@ -238,9 +251,11 @@ fn setup(
     commands: UnboundedReceiver<Command>,
     out: &Sender<Output>,
     live: &Arc<Live>,
+    side: tokio::runtime::Handle,
 ) -> Setup {
     Setup {
         lane,
+        side,
         clock: Clock::start(),
         map: map.clone(),
         kernel_stamps: spec.client.kernel_stamps && session.kernel_stamps(),
@@ -294,6 +309,7 @@ struct Lane {
 }
 
 struct Fleet {
+    side: Side,
     lanes: Vec<Lane>,
     events: Receiver<(u16, Event)>,
     supply: Arc<Supply>,

@@ -1,7 +1,7 @@
 //! The stamped socket: when the first byte of a request left, when each read arrived.
 //!
-//! The only `unsafe` of this crate is here: `recvmsg` with its control message, lending buffers to
-//! it, and lending a descriptor to the runtime.
+//! The only `unsafe` of this crate is here: `recvmsg` with its control message, and lending buffers
+//! to it.
 
 use std::cell::Cell;
 use std::io;
@@ -10,36 +10,16 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 
 use clock::{Clock, ClockSource, SystemClocks, WallMap};
 use rustls::ClientConnection;
 use spec::Nanos;
-use tokio::io::unix::AsyncFd;
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::client::TlsStream;
 
 use crate::stamp::Stamp;
-
-/// When a lane's last two polls of the kernel ended, on `CLOCK_MONOTONIC`.
-///
-/// A read without a kernel stamp was not there at the end of the poll before the one that told of
-/// it: that bounds how late its stamp can be (docs/methods.md, "The client's own error").
-#[derive(Debug, Default)]
-pub struct Turns {
-    this: AtomicU64,
-    before: AtomicU64,
-}
-
-impl Turns {
-    /// Called by the runtime each time its poll returns.
-    pub fn turned(&self) {
-        self.before.store(self.this.load(Ordering::Relaxed), Ordering::Relaxed);
-        self.this.store(SystemClocks.monotonic_ns(), Ordering::Relaxed);
-    }
-}
 
 /// What every socket of a lane needs to stamp with.
 #[derive(Debug)]
@@ -47,13 +27,12 @@ pub struct LaneTime {
     clock: Cell<Clock>,
     map: Arc<WallMap>,
     kernel: bool,
-    turns: Arc<Turns>,
 }
 
 impl LaneTime {
     /// For a lane; `kernel`: take the kernel's stamps where it gives them.
-    pub fn new(clock: Clock, map: Arc<WallMap>, kernel: bool, turns: Arc<Turns>) -> Rc<Self> {
-        Rc::new(LaneTime { clock: Cell::new(clock), map, kernel, turns })
+    pub fn new(clock: Clock, map: Arc<WallMap>, kernel: bool) -> Rc<Self> {
+        Rc::new(LaneTime { clock: Cell::new(clock), map, kernel })
     }
     /// The run begins: moments count from this clock's origin. No exchange may be under way.
     pub fn set_clock(&self, clock: Clock) {
@@ -174,8 +153,7 @@ impl Ear {
     /// First the time, then everything else.
     fn stamp(&self, wall: Option<i64>) {
         let seen = SystemClocks.monotonic_ns();
-        let polled = self.time.turns.before.load(Ordering::Relaxed);
-        self.last.set(self.time.stamp(seen, wall, self.empty_at.get(), polled, self.reads.get()));
+        self.last.set(self.time.stamp(seen, wall, self.empty_at.get(), 0, self.reads.get()));
         self.reads.set(self.reads.get() + 1);
     }
 
@@ -323,12 +301,6 @@ impl hyper::rt::Write for Stream {
             Stream::Tls(tls) => Pin::new(tls).poll_write_vectored(cx, bufs),
         }
     }
-}
-
-/// Tells the runtime to look whether `fd` is readable.
-pub(crate) fn watch(fd: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
-    // SAFETY: an `OwnedFd` is open, and its number the same, for as long as it lives.
-    Ok(unsafe { AsyncFd::register_with_interest(fd, Interest::READABLE) }?)
 }
 
 /// Reads what is there into `buf`: number of bytes, and the kernel's stamp as wall time.

@@ -16,7 +16,7 @@ use tokio::task::LocalSet;
 
 use crate::connect::Dialer;
 use crate::exchange::{Desk, Flight, exchange, request_head};
-use crate::io::{LaneTime, Turns};
+use crate::io::LaneTime;
 use crate::live::Live;
 use crate::outgoing::{Order, Output};
 use crate::pool::Pool;
@@ -63,6 +63,8 @@ pub(crate) struct Pulse {
 /// Everything a lane needs; it is built on the thread that starts it.
 pub(crate) struct Setup {
     pub lane: u16,
+    /// The runtime, on another thread, that keeps alarms and opens connections.
+    pub side: tokio::runtime::Handle,
     pub clock: Clock,
     pub map: Arc<WallMap>,
     pub kernel_stamps: bool,
@@ -86,34 +88,32 @@ pub(crate) struct Setup {
 }
 
 /// The lane's thread. `report` is called with every event.
-pub(crate) fn run(setup: Setup, report: impl Fn(Event)) {
-    let turns = Arc::new(Turns::default());
-    let hook = turns.clone();
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_io()
-        .enable_time()
-        .on_thread_unpark(move || hook.turned())
-        .build();
-    match runtime {
-        Ok(runtime) => LocalSet::new().block_on(&runtime, serve(setup, turns, &report)),
-        Err(error) => report(Event::Ready { cpu: None, warmed: Err(format!("no runtime: {error}")) }),
-    }
-    report(Event::Done);
-}
-
-async fn serve(setup: Setup, turns: Arc<Turns>, report: &impl Fn(Event)) {
-    let Setup { lane, clock, map, kernel_stamps, dialer, connections, prewarm, .. } = setup;
-    let time = LaneTime::new(clock, map, kernel_stamps, turns);
+///
+/// The thread waits in one poll only, that of its own connections; whatever else its tasks wait for
+/// (commands, alarms, a connection being opened) wakes it there.
+pub(crate) fn run(setup: Setup, report: impl Fn(Event) + 'static) {
+    let _side = setup.side.enter();
+    let report = Rc::new(report);
+    let time = LaneTime::new(setup.clock, setup.map.clone(), setup.kernel_stamps);
     let reactor = match Reactor::new(time.clone()) {
         Ok(reactor) => reactor,
         Err(error) => {
-            return report(Event::Ready { cpu: None, warmed: Err(format!("no poll of its own: {error}")) });
+            report(Event::Ready { cpu: None, warmed: Err(format!("no poll of its own: {error}")) });
+            return report(Event::Done);
         }
     };
+    let tasks = LocalSet::new();
+    tasks.spawn_local(serve(setup, time, reactor.clone(), report.clone()));
+    reactor.run(tasks);
+    report(Event::Done);
+}
+
+async fn serve(setup: Setup, time: Rc<LaneTime>, reactor: Rc<Reactor>, report: Rc<impl Fn(Event)>) {
+    let Setup { lane, dialer, connections, prewarm, .. } = setup;
     let desk = Rc::new(Desk {
         lane,
         time: time.clone(),
-        pool: Pool::new(dialer, time, reactor.clone(), connections),
+        pool: Pool::new(dialer, time, reactor, connections),
         timeouts: setup.timeouts,
         retries: setup.retries,
         dialect: setup.dialect,
@@ -122,14 +122,6 @@ async fn serve(setup: Setup, turns: Arc<Turns>, report: &impl Fn(Event)) {
         secrets: setup.secrets,
         live: setup.live,
         flight: Flight::default(),
-    });
-    tokio::task::spawn_local({
-        let desk = desk.clone();
-        async move {
-            reactor.run().await;
-            // A lane that cannot hear has nothing to wait for.
-            desk.flight.cut();
-        }
     });
     let warmed = warm(&desk, prewarm).await;
     report(Event::Ready { cpu: ThreadCpu::current(), warmed });

@@ -20,6 +20,7 @@ mod pool;
 mod reactor;
 mod sample;
 pub mod session;
+mod side;
 pub mod sse;
 pub mod stamp;
 mod supply;

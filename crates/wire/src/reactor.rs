@@ -1,20 +1,21 @@
-//! Where a lane hears: one poll of its own for all of its HTTP/1.1 connections, whose answers are
-//! read, stamped and parsed in place. A task is woken when an answer changes what is waited for, not
-//! with each event of a stream: that is what keeps a streamed event at a few microseconds
-//! (docs/performance.md).
+//! Where a lane waits and hears: one poll for all of its HTTP/1.1 connections, whose answers are read,
+//! stamped and parsed in place. A task is woken when an answer changes what is waited for, not with
+//! each event of a stream: that keeps a streamed event at a few microseconds (docs/performance.md).
 
 use std::cell::{Cell, RefCell};
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::pin::pin;
 use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::task::{Context, Wake, Waker};
 use std::time::Duration;
 
 use clock::{ClockSource, SystemClocks};
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token};
-use tokio::io::unix::AsyncFd;
 
-use crate::io::{LaneTime, watch};
+use crate::io::LaneTime;
 use crate::line::Line;
 
 /// Events taken from the kernel at once.
@@ -22,12 +23,13 @@ const EVENTS: usize = 1024;
 /// One read takes this much at most. Lines share the buffer: thousands of streams need no memory of
 /// their own for it.
 const READ: usize = 64 << 10;
+/// The bell among the events.
+const BELL: Token = Token(usize::MAX);
 
 /// The poll of a lane.
 pub(crate) struct Reactor {
     time: Rc<LaneTime>,
-    /// Readable in the runtime's own poll when an event waits in this one.
-    poll: AsyncFd<OwnedFd>,
+    bell: Arc<Bell>,
     inner: RefCell<Inner>,
     lines: RefCell<Lines>,
     /// When a poll last emptied the kernel's list, on `CLOCK_MONOTONIC`.
@@ -60,12 +62,51 @@ pub(crate) struct Look<'a> {
     pub buffer: &'a mut [u8],
 }
 
+const QUIET: u8 = 0;
+const RUNG: u8 = 1;
+const SLEEPING: u8 = 2;
+
+/// Wakes a lane: free of charge from the lane's own thread, by an event of the poll from elsewhere.
+struct Bell {
+    waker: mio::Waker,
+    state: AtomicU8,
+}
+
+impl Wake for Bell {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+    fn wake_by_ref(self: &Arc<Self>) {
+        if self.state.swap(RUNG, Ordering::AcqRel) == SLEEPING {
+            // It cannot fail but for lack of memory; the next one tries again.
+            let _ = self.waker.wake();
+        }
+    }
+}
+
+impl Bell {
+    fn step(&self, from: u8, to: u8) -> bool {
+        self.state.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+    /// It had been rung.
+    fn answer(&self) -> bool {
+        self.step(RUNG, QUIET)
+    }
+    /// Whoever rings from now on must wake the poll. `false`: it has been rung.
+    fn sleep(&self) -> bool {
+        self.step(QUIET, SLEEPING)
+    }
+    fn awake(&self) {
+        self.step(SLEEPING, QUIET);
+    }
+}
+
 impl Reactor {
-    /// To be made on the lane's runtime.
+    /// With the stamps of this lane.
     pub fn new(time: Rc<LaneTime>) -> io::Result<Rc<Self>> {
         let poll = Poll::new()?;
-        let fd = poll.registry().as_fd().try_clone_to_owned()?;
-        let fd = watch(fd)?;
+        let waker = mio::Waker::new(poll.registry(), BELL)?;
+        let bell = Arc::new(Bell { waker, state: AtomicU8::new(RUNG) });
         let inner = Inner {
             poll,
             events: Events::with_capacity(EVENTS),
@@ -73,7 +114,7 @@ impl Reactor {
             again: Vec::new(),
         };
         let polled = Cell::new(SystemClocks.monotonic_ns());
-        Ok(Rc::new(Reactor { time, poll: fd, inner: RefCell::new(inner), lines: RefCell::default(), polled }))
+        Ok(Rc::new(Reactor { time, bell, inner: RefCell::new(inner), lines: RefCell::default(), polled }))
     }
 
     /// Listens to `line` from now on.
@@ -107,28 +148,32 @@ impl Reactor {
         let _ = self.inner.borrow().poll.registry().deregister(&mut SourceFd(&line.fd()));
     }
 
-    /// Hears until the poll itself fails.
-    pub async fn run(&self) {
+    /// Runs the tasks and hears until they have ended, or the poll itself fails: then they are dropped.
+    pub fn run(&self, tasks: impl Future<Output = ()>) {
+        let waker = Waker::from(self.bell.clone());
+        let mut cx = Context::from_waker(&waker);
+        let mut tasks = pin!(tasks);
+        let mut more = false;
         loop {
-            let Ok(mut guard) = self.poll.readable().await else { return };
-            match self.turn() {
-                // Everything that had happened was heard; what comes is told anew.
-                Ok(true) => guard.clear_ready(),
-                // More waits: whoever else wants the lane has a turn in between.
-                Ok(false) => tokio::task::yield_now().await,
+            if self.bell.answer() && tasks.as_mut().poll(&mut cx).is_ready() {
+                return;
+            }
+            let sleeps = !more && self.bell.sleep();
+            match self.turn((!sleeps).then_some(Duration::ZERO)) {
+                Ok(left) => more = left,
                 Err(_) => return,
             }
+            self.bell.awake();
         }
     }
 
-    /// One look at the kernel's list. `true`: nothing is left on it.
-    fn turn(&self) -> io::Result<bool> {
+    /// Waits for something to happen, no longer than `limit`, and hears it. `true`: there is more.
+    fn turn(&self, limit: Option<Duration>) -> io::Result<bool> {
         let inner = &mut *self.inner.borrow_mut();
-        loop {
-            match inner.poll.poll(&mut inner.events, Some(Duration::ZERO)) {
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                polled => break polled?,
-            }
+        match inner.poll.poll(&mut inner.events, limit) {
+            // A signal; whoever waits will wait again.
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(true),
+            polled => polled?,
         }
         let now = SystemClocks.monotonic_ns();
         let again = std::mem::take(&mut inner.again);
@@ -137,6 +182,9 @@ impl Reactor {
         let mut count = 0;
         for event in &inner.events {
             count += 1;
+            if event.token() == BELL {
+                continue;
+            }
             let slot = event.token().0;
             // The end may stand behind the last bytes already: no other event will tell of it.
             look.to_the_end = event.is_read_closed() || event.is_error();
@@ -156,7 +204,7 @@ impl Reactor {
             // What a later poll tells of was not there yet.
             self.polled.set(now);
         }
-        Ok(emptied && inner.again.is_empty())
+        Ok(!emptied || !inner.again.is_empty())
     }
 
     /// `true`: the line has more. One that was let go of in this turn has not.
