@@ -3,6 +3,7 @@
 //! Stamps are taken before the bytes come here; nothing in this module reads a clock.
 
 mod detail;
+mod mould;
 mod tally;
 
 use std::sync::Arc;
@@ -16,6 +17,7 @@ use crate::dialect::frame;
 use crate::sse::{DEFAULT_LIMIT, Event, Splitter};
 use crate::stamp::Stamp;
 use detail::{excerpt, redact};
+use mould::Mould;
 use tally::Tally;
 
 /// Bytes of a body kept to say what came where no event did, or where the status is no success.
@@ -101,6 +103,8 @@ pub struct AnswerBuilder {
 #[derive(Debug)]
 struct Events {
     tally: Tally,
+    /// The last event that others may resemble.
+    mould: Option<Mould>,
     failure: Option<(FailureClass, String)>,
     /// Events with data, whatever it was.
     count: u32,
@@ -121,7 +125,13 @@ impl AnswerBuilder {
             mode: Mode::Unknown,
             splitter,
             raw: Vec::new(),
-            events: Events { tally: Tally::default(), failure: None, count: 0, unterminated: false },
+            events: Events {
+                tally: Tally::default(),
+                mould: None,
+                failure: None,
+                count: 0,
+                unterminated: false,
+            },
             last: None,
             end: None,
         }
@@ -465,13 +475,26 @@ impl Events {
         }
         let after_end = self.tally.saw_done;
         let tally = &mut self.tally;
+        if let Some(mould) = &self.mould
+            && !after_end
+            && let Some(text) = mould.text(data)
+        {
+            tally.more(text, mould.kind, mould.choice, event.stamp);
+            self.count += 1;
+            self.unterminated |= !event.terminated;
+            return;
+        }
+        let kept = &mut self.mould;
         let read = frame::read(data, |frame| match frame.error() {
             Some(words) => Err(words),
             None if after_end => {
                 tally.counts_only(frame);
                 Ok(())
             }
-            None => tally.frame(frame, event.stamp, dialect),
+            None => {
+                *kept = Mould::of(frame, data).or(kept.take());
+                tally.frame(frame, event.stamp, dialect)
+            }
         });
         match read {
             Ok(Ok(())) => {}

@@ -112,7 +112,7 @@ impl Tally {
     pub fn counts_only(&mut self, frame: &Frame<'_>) {
         let Some(counts) = frame.counts() else { return };
         let from = match frame.choices.0.as_slice() {
-            [choice] => From::Choice(index(choice)),
+            [choice] => From::Choice(choice.number()),
             _ => From::None,
         };
         // A running count replaces the one before of the same choice; what it leaves out stays.
@@ -131,14 +131,8 @@ impl Tally {
         stamp: Stamp,
         dialect: Dialect,
     ) -> Result<(), String> {
-        let index = index(choice);
-        let at = match self.choices.iter().position(|told| told.index == index) {
-            Some(at) => at,
-            None => {
-                self.choices.push(Told::new(index));
-                self.choices.len() - 1
-            }
-        };
+        let index = choice.number();
+        let at = self.place(index);
         let told = &mut self.choices[at];
         let begin = told.text.len();
         let kind = choice.write(&mut told.text);
@@ -174,6 +168,26 @@ impl Tally {
         };
         told.finish = Some(reason);
         failed
+    }
+
+    /// Text of one choice that came with nothing else.
+    pub fn more(&mut self, text: &str, kind: Kind, choice: u16, stamp: Stamp) {
+        let at = self.place(choice);
+        let told = &mut self.choices[at];
+        let begin = told.text.len();
+        told.text.push_str(text);
+        told.chunk(begin, kind);
+        let bytes = u32::try_from(text.len()).unwrap_or(u32::MAX);
+        let chunk = stamp.chunk(kind, choice, bytes);
+        self.seen.push(Seen { chunk, silent: false, last: false, running: None, output: true });
+    }
+
+    /// Where the choice with this number is kept.
+    fn place(&mut self, index: u16) -> usize {
+        self.choices.iter().position(|told| told.index == index).unwrap_or_else(|| {
+            self.choices.push(Told::new(index));
+            self.choices.len() - 1
+        })
     }
 
     /// Each choice seen has a finish reason, or the answer came whole.
@@ -426,8 +440,4 @@ impl Told {
             self.answer.get_or_insert(begin);
         }
     }
-}
-
-fn index(choice: &Choice<'_>) -> u16 {
-    u16::try_from(choice.index.0.unwrap_or(0)).unwrap_or(u16::MAX)
 }

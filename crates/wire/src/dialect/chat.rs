@@ -68,4 +68,22 @@ impl Delta<'_> {
         }
         kind
     }
+
+    /// Its text and what that is, where it carries one text only, as it stands in the JSON.
+    pub fn only_text(&self) -> Option<(&str, Kind)> {
+        if !self.tool_calls.0.is_empty() || self.function_call.0.is_some() {
+            return None;
+        }
+        let texts = [
+            (&self.content, Kind::Answer),
+            (&self.reasoning, Kind::Reasoning),
+            (&self.reasoning_content, Kind::Reasoning),
+            (&self.refusal, Kind::Refusal),
+        ];
+        let mut present = texts.into_iter().filter(|(text, _)| text.get().is_some());
+        match (present.next(), present.next()) {
+            (Some((text, kind)), None) => text.verbatim().map(|text| (text, kind)),
+            _ => None,
+        }
+    }
 }

@@ -10,3 +10,8 @@ pub fn write(choice: &Choice<'_>, out: &mut String) -> Option<Kind> {
     out.push_str(text);
     Some(Kind::Answer)
 }
+
+/// The text as it stands in the JSON.
+pub fn only_text<'a>(choice: &'a Choice<'_>) -> Option<&'a str> {
+    choice.text.verbatim()
+}

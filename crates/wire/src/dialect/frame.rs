@@ -68,6 +68,25 @@ impl Choice<'_> {
         super::completions::write(self, out).or(chat)
     }
 
+    /// Its text and what that is, where it carries one text, as it stands in the JSON, and nothing else
+    /// that counts.
+    pub fn only_text(&self) -> Option<(&str, Kind)> {
+        if self.finish().is_some() || self.proven_tokens().is_some() {
+            return None;
+        }
+        let chat = self.delta.0.as_ref().or(self.message.0.as_ref());
+        match (chat.map(Delta::only_text), super::completions::only_text(self)) {
+            (None, text) => text.map(|text| (text, Kind::Answer)),
+            (Some(found), None) if self.text.get().is_none() => found,
+            _ => None,
+        }
+    }
+
+    /// Its number.
+    pub fn number(&self) -> u16 {
+        u16::try_from(self.index.0.unwrap_or(0)).unwrap_or(u16::MAX)
+    }
+
     /// Tokens that the choice itself proves: ids, else log-probabilities.
     pub fn proven_tokens(&self) -> Option<u32> {
         let ids = self.token_ids.0;

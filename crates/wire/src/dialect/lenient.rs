@@ -50,6 +50,13 @@ impl Text<'_> {
     pub fn get(&self) -> Option<&str> {
         if self.0.is_empty() { None } else { Some(&self.0) }
     }
+    /// The text, if it stands so in the JSON: in one piece and without escapes.
+    pub fn verbatim(&self) -> Option<&str> {
+        match &self.0 {
+            Cow::Borrowed(text) if !text.is_empty() => Some(text),
+            _ => None,
+        }
+    }
 }
 
 impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
