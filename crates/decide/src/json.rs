@@ -1,6 +1,7 @@
 //! The machine output: the only place that knows its shape. Strict JSON, no NaN, no infinity; a
 //! number that does not exist is `null` with its reason in `undefined` beside it.
 
+mod self_check;
 mod shape;
 
 use std::collections::BTreeMap;
@@ -14,6 +15,7 @@ use crate::trust::{Cap, Capped, Check, Trust};
 use crate::verdict::is_time;
 use crate::words::time;
 
+pub use self_check::SelfCheckDocument;
 pub use shape::Document;
 use shape::{
     Alone, Bounded, CheckDoc, CompletedDoc, CountsDoc, FloorDoc, InstrumentDoc, JointDoc, MarginalDoc,
@@ -173,11 +175,20 @@ impl RunReport {
     }
 }
 
-/// JSON Schema (draft 2020-12) of the machine output.
+/// JSON Schema (draft 2020-12) of the machine output of a run.
 pub fn schema() -> serde_json::Value {
+    schema_of::<Document>("run.json of inferometer")
+}
+
+/// JSON Schema (draft 2020-12) of the output of a self-check.
+pub fn self_check_schema() -> serde_json::Value {
+    schema_of::<SelfCheckDocument>("output of inferometer self-check --json")
+}
+
+fn schema_of<T: schemars::JsonSchema>(title: &str) -> serde_json::Value {
     let settings = schemars::generate::SchemaSettings::draft2020_12().for_serialize();
-    let mut schema = settings.into_generator().into_root_schema_for::<Document>();
-    schema.insert("title".to_owned(), "run.json of inferometer".into());
+    let mut schema = settings.into_generator().into_root_schema_for::<T>();
+    schema.insert("title".to_owned(), title.into());
     schema.to_value()
 }
 

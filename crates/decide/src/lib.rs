@@ -9,6 +9,7 @@ pub mod json;
 pub mod limits;
 pub mod notes;
 pub mod report;
+pub mod self_check;
 pub mod slo;
 pub mod trust;
 pub mod verdict;

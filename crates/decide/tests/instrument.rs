@@ -109,6 +109,10 @@ fn the_floor_is_part_of_the_bound() {
     let check = marked.trust.check(CheckId::SendLag).unwrap();
     assert_eq!(check.state, CheckState::Fail);
     assert!(check.figure.contains("adds at most 6.06\u{a0}ms to"), "{}", check.figure);
+    assert!(
+        check.advice.as_ref().unwrap().contains("own error (3.00\u{a0}ms by its self-check)"),
+        "{check:?}"
+    );
     assert!(marked.measures.metrics[&Metric::Ttft].percentile(0.5).unwrap().value().is_some());
     let withheld = report(&with(checked(11_000_000, 10_000, ms(3.0))));
     assert!(withheld.measures.metrics[&Metric::Ttft].percentile(0.5).unwrap().value().is_none());

@@ -94,6 +94,8 @@ pub enum Command {
     Show(ShowArgs),
     /// Write the self-contained HTML report of a run folder.
     Report(ReportArgs),
+    /// Measure how well this machine measures: its error, its cost, its ceiling (about 20 s).
+    SelfCheck(SelfCheckArgs),
     /// The simulated engine.
     #[command(subcommand)]
     Sim(SimCommand),
@@ -412,6 +414,46 @@ pub struct ReportArgs {
     /// File instead of `report.html` in the run folder; `-` for stdout.
     #[arg(long, short, value_name = "FILE")]
     pub out: Option<PathBuf>,
+}
+
+/// `inferometer self-check`.
+#[derive(Debug, Args)]
+pub struct SelfCheckArgs {
+    /// Half the time: fewer percentiles, coarser ceilings.
+    #[arg(long)]
+    pub quick: bool,
+    /// Print the machine output on stdout.
+    #[arg(long)]
+    pub json: bool,
+    /// Can this machine offer a load to this server? The server gets one request, the simulated engine the load.
+    #[arg(long, value_name = "URL")]
+    pub against: Option<String>,
+    /// The load: requests per second.
+    #[arg(long, short, value_name = "RATE", requires = "against", help_heading = "The load for --against")]
+    pub rate: Option<f64>,
+    /// The load: users that each wait for their answer.
+    #[arg(long, short, value_name = "N", requires = "against", help_heading = "The load for --against")]
+    pub concurrency: Option<u32>,
+    /// Input tokens of a request.
+    #[arg(long, value_name = "N", default_value_t = 512, help_heading = "The load for --against")]
+    pub isl: u32,
+    /// Output tokens of a request.
+    #[arg(long, value_name = "N", default_value_t = 128, help_heading = "The load for --against")]
+    pub osl: u32,
+    /// Model name that is sent; not needed when the server offers one.
+    #[arg(long, short, help_heading = "The load for --against")]
+    pub model: Option<String>,
+    /// Read the API key from this environment variable.
+    #[arg(long = "api-key-env", value_name = "VARIABLE", help_heading = "The load for --against")]
+    pub key_env: Option<String>,
+    /// Read the API key from the first line of this file.
+    #[arg(
+        long = "api-key-file",
+        value_name = "FILE",
+        help_heading = "The load for --against",
+        conflicts_with = "key_env"
+    )]
+    pub key_file: Option<PathBuf>,
 }
 
 /// `inferometer sim …`.

@@ -4,9 +4,14 @@ use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use spec::SimTarget;
+
+/// An engine that was asked to end is looked after this often, and so many times.
+const ENDING_LOOK: Duration = Duration::from_millis(10);
+const ENDING_LOOKS: u32 = 500;
 
 /// The running engine; it ends when this is dropped, or when this process dies.
 #[derive(Debug)]
@@ -48,6 +53,17 @@ impl Embedded {
     /// Where it listens.
     pub fn url(&self) -> &str {
         &self.url
+    }
+
+    /// Lets it end by itself, so that its log is whole. One that hangs is ended all the same.
+    pub fn end(mut self) {
+        drop(self.child.stdin.take());
+        for _ in 0..ENDING_LOOKS {
+            match self.child.try_wait() {
+                Ok(None) => std::thread::sleep(ENDING_LOOK),
+                Ok(Some(_)) | Err(_) => return,
+            }
+        }
     }
 
     /// Its process.

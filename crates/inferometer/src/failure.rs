@@ -16,6 +16,8 @@ pub struct Failure {
 pub const WRONG_REQUEST: u8 = 2;
 /// Exit code: the target could not be measured at all.
 pub const NO_TARGET: u8 = 4;
+/// Exit code: stopped by a signal, as shells have it.
+pub const STOPPED: u8 = 130;
 
 impl Failure {
     /// The request was wrong, by these faults.
@@ -32,6 +34,11 @@ impl Failure {
     /// The target could not be measured at all.
     pub fn target(error: impl Into<anyhow::Error>) -> Self {
         Self { code: NO_TARGET, message: chain(&error.into()) }
+    }
+
+    /// A signal ended it before there was anything to tell.
+    pub fn stopped(what: &str) -> Self {
+        Self { code: STOPPED, message: what.to_owned() }
     }
 
     /// The exit code that an error stands for: that of the failure in it, else "the request was wrong".

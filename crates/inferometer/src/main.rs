@@ -8,6 +8,7 @@ mod failure;
 mod files;
 mod printer;
 mod run;
+mod self_check;
 mod signal;
 
 use std::process::ExitCode;
@@ -35,6 +36,7 @@ fn execute(command: Command, printer: &Printer, progress: cli::Progress) -> Resu
     match command {
         Command::Run(args) => commands::run(&args, printer, progress),
         Command::Show(args) => commands::show(&args, printer),
+        Command::SelfCheck(args) => self_check::command(&args, printer),
         Command::Report(args) => commands::report(&args, printer),
         Command::Sim(command) => commands::sim(&command, printer),
         Command::Spec(command) => commands::spec(&command, printer),

@@ -5,13 +5,14 @@ mod journal;
 mod progress;
 mod prompts;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, Result};
 use corpus::{Corpus, Tokenizer};
 use plan::{Lists, Plan};
-use record::{Environment, Run, RunFolder, Scrubber};
+use record::{Environment, Run, RunFolder, Scrubber, SelfCheck};
 use spec::{KeySource, Lengths, Load, Nanos, Source, Spec, Target, TokenizerChoice};
 use wire::{Drive, EndpointError, Live, Secret, Session, SessionError};
 
@@ -63,15 +64,43 @@ fn named_files(spec: &Spec) -> Vec<(&Path, &'static str)> {
     files
 }
 
+/// What a run is told beside its spec.
+pub struct Around {
+    /// Set it to end the run early.
+    pub stop: Arc<AtomicBool>,
+    /// What to do when another run is at the same endpoint.
+    pub busy: IfBusy,
+    /// Where an engine of the run's own writes its log of the truth.
+    pub truth: Option<PathBuf>,
+    /// What is known of this machine.
+    pub self_check: Option<SelfCheck>,
+    /// Which self-check that is, or why there is none.
+    pub floor: String,
+}
+
 /// Measures one load point.
 pub fn measure(
-    mut spec: Spec,
+    spec: Spec,
     runs: &Path,
     busy: IfBusy,
     printer: &Printer,
     progress: Progress,
 ) -> Result<Measured> {
     let stop = crate::signal::stop_flag()?;
+    let known = crate::self_check::state::known(printer);
+    let around = Around { stop, busy, truth: None, self_check: known.check, floor: known.source };
+    measure_within(spec, runs, printer, progress, around)
+}
+
+/// The same, within what somebody else knows and decides.
+pub fn measure_within(
+    mut spec: Spec,
+    runs: &Path,
+    printer: &Printer,
+    progress: Progress,
+    around: Around,
+) -> Result<Measured> {
+    let stop = Arc::clone(&around.stop);
     let plan = check(&spec)?;
     let key = key(&spec)?;
     // The folder first: a place that cannot be written is known before the server is troubled.
@@ -79,7 +108,7 @@ pub fn measure(
         .with_context(|| format!("cannot create the folder {}", runs.display()))
         .map_err(Failure::request)?;
 
-    let mut claim = Claim::take(&spec, busy, printer, &stop)?;
+    let mut claim = Claim::take(&spec, around.busy, printer, &stop)?;
 
     // A vocabulary loads on a thread of its own: where the model's name is known, while the server is asked.
     let guess = known_model(&spec);
@@ -89,7 +118,7 @@ pub fn measure(
         .transpose()
         .map_err(Failure::request)?;
     let engine = match spec.target.first() {
-        Target::Sim(target) => Some(Embedded::start(target, None)?),
+        Target::Sim(target) => Some(Embedded::start(target, around.truth.as_deref())?),
         Target::Http(_) => None,
     };
     let session = {
@@ -109,7 +138,11 @@ pub fn measure(
     let header = record::Header {
         schema_version: record::SCHEMA_VERSION,
         spec: spec.redacted(),
-        environment: environment(&spec, &session, &plan, &corpus),
+        environment: Environment {
+            self_check: around.self_check,
+            floor: around.floor,
+            ..environment(&spec, &session, &plan, &corpus)
+        },
     };
 
     let live = Arc::new(Live::new());
@@ -139,6 +172,11 @@ pub fn measure(
     let mut footer = driven.map_err(Failure::request)?;
     footer.others = claim.others();
     drop(claim);
+    if around.truth.is_some()
+        && let Some(engine) = engine
+    {
+        engine.end();
+    }
     let run = journal.finish(footer, printer)?;
     Ok(Measured { folder, run })
 }
@@ -152,7 +190,7 @@ fn known_model(spec: &Spec) -> Option<String> {
     }
 }
 
-fn session_failure(error: SessionError) -> Failure {
+pub fn session_failure(error: SessionError) -> Failure {
     match error {
         SessionError::Header { .. }
         | SessionError::WhichModel { .. }
@@ -182,7 +220,7 @@ fn lists(spec: &Spec) -> Result<Lists> {
 }
 
 /// The API key, from where the spec says.
-fn key(spec: &Spec) -> Result<Option<String>> {
+pub fn key(spec: &Spec) -> Result<Option<String>> {
     let key = match &spec.api.key {
         None => return Ok(None),
         Some(KeySource::Env(name)) => std::env::var(name)
@@ -242,6 +280,7 @@ fn run_id(folder: &RunFolder) -> String {
     folder.path().file_name().map_or_else(|| "run".to_owned(), |name| name.to_string_lossy().into_owned())
 }
 
-fn wall_ns() -> u64 {
+/// The wall clock, for labels: nanoseconds since 1970.
+pub fn wall_ns() -> u64 {
     u64::try_from(clock::wall_now_ns()).unwrap_or_default()
 }

@@ -1,6 +1,7 @@
 //! The screen after a run: trust, answer, table, limits, requests, notes.
 
 mod metrics;
+mod self_check;
 mod table;
 mod text;
 
@@ -11,6 +12,7 @@ use measure::{Defined, Estimate, Undefined};
 use crate::label::{harmless, limit_figure, limit_interval, notes};
 use crate::stands;
 use crate::style::{Style, Tone};
+pub use self_check::self_check;
 use text::wrap;
 
 /// Indentation of everything below the headline.

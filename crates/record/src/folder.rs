@@ -185,7 +185,7 @@ pub(crate) enum Private {
     Yes,
 }
 
-fn write_json(path: &Path, value: &impl Serialize, private: Private) -> Result<(), RecordError> {
+pub(crate) fn write_json(path: &Path, value: &impl Serialize, private: Private) -> Result<(), RecordError> {
     let mut text = serde_json::to_vec_pretty(value)
         .map_err(|e| RecordError::Unwritable { what: "a file of the run folder", reason: e.to_string() })?;
     text.push(b'\n');

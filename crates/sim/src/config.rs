@@ -22,6 +22,7 @@
 //! | `headers=now\|first` | all | the response head: at once, or with the first event (now) |
 //! | `reasoning` | all | so many tokens of a chat answer are reasoning (0) |
 //! | `tokens_per_chunk` | all | tokens in an event, held back until it is full (1) |
+//! | `event_bytes` | all | an event of tokens is padded to so many bytes (0: as it comes) |
 //! | `buffered=on\|off` | all | the whole stream in one write at its end (off) |
 //! | `usage=asked\|always\|never\|continuous` | all | token counts in streams (asked) |
 //! | `done=on\|off`, `finish=joined\|separate` | all | `[DONE]` (on); finish reason on the last token's event (joined) |
@@ -98,6 +99,8 @@ pub struct StreamShape {
     pub reasoning: u32,
     /// Tokens in a chunk; the last one may have fewer.
     pub tokens_per_chunk: u32,
+    /// Pad an event of tokens to this many bytes.
+    pub event_bytes: u32,
     /// Hold the whole stream back until its end.
     pub buffered: bool,
     /// Token counts.
@@ -115,6 +118,7 @@ impl Default for StreamShape {
             headers_at_once: true,
             reasoning: 0,
             tokens_per_chunk: 1,
+            event_bytes: 0,
             buffered: false,
             usage: UsageMode::Asked,
             done: true,
@@ -199,6 +203,9 @@ impl SimConfig {
             headers_at_once: options.choice("headers", &[("now", true), ("first", false)], true)?,
             reasoning: options.read("reasoning", "a number of tokens", 0, |t| t.parse().ok())?,
             tokens_per_chunk: options.count("tokens_per_chunk", 1)?,
+            event_bytes: options.read("event_bytes", "a number of bytes up to 65536", 0, |t| {
+                t.parse().ok().filter(|n| *n <= 65_536)
+            })?,
             buffered: options.switch("buffered", false)?,
             usage: options.choice(
                 "usage",

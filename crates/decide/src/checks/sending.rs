@@ -4,6 +4,7 @@ use spec::{Load, Nanos};
 
 use crate::bound::ErrorBound;
 use crate::facts::{Facts, quantile};
+use crate::instrument::floor;
 use crate::limits;
 use crate::slo::metric_words;
 use crate::trust::{Cap, Capped, Check, CheckId};
@@ -48,17 +49,30 @@ pub fn send_lag(facts: &Facts, bounds: &[ErrorBound]) -> Check {
             metric_words(bound.metric)
         ));
     }
-    Check::judged(CheckId::SendLag, by_time || worst.is_some(), figure, limit).if_failed(
-        match facts.run.header.spec.load {
-            Load::Open(_) => {
-                "Requests left late: use more lanes (--lanes), a less busy machine, or a lower rate (--rate)."
-            }
-            Load::Closed(_) => {
-                "Requests left late: use more lanes (--lanes), a less busy machine, or fewer users (-c)."
-            }
-        },
-        bound_caps(bounds),
-    )
+    let advice = match (&facts.run.header.spec.load, own_error_alone(facts, bounds)) {
+        (_, Some(own)) if !by_time => format!(
+            "This machine's own error ({} by its self-check) is large beside what was measured: use a quieter machine, or one whose kernel stamps what it receives.",
+            time(own)
+        ),
+        (Load::Open(_), _) => {
+            "Requests left late: use more lanes (--lanes), a less busy machine, or a lower rate (--rate)."
+                .to_owned()
+        }
+        (Load::Closed(_), _) => {
+            "Requests left late: use more lanes (--lanes), a less busy machine, or fewer users (-c)."
+                .to_owned()
+        }
+    };
+    Check::judged(CheckId::SendLag, by_time || worst.is_some(), figure, limit)
+        .if_failed(advice, bound_caps(bounds))
+}
+
+/// The error of the self-check in nanoseconds, where no bound would matter without it: the requests
+/// left on time, and no lane helps.
+fn own_error_alone(facts: &Facts, bounds: &[ErrorBound]) -> Option<f64> {
+    let own = floor(&facts.run.header.environment)?.latency_ns as f64;
+    let without = |b: &ErrorBound| ErrorBound { bound: b.bound - 2.0 * own, ..*b };
+    bounds.iter().all(|b| !without(b).matters()).then_some(own)
 }
 
 /// Percentiles that lateness on this side may have raised by too much.

@@ -116,8 +116,16 @@ fn help(verb: &[&str]) -> String {
 
 #[test]
 fn flags_and_verbs_in_the_text_exist() {
-    let verbs: [&[&str]; 7] =
-        [&["run"], &["show"], &["report"], &["sim", "serve"], &["sim", "list"], &["spec", "check"], &[]];
+    let verbs: [&[&str]; 8] = [
+        &["run"],
+        &["show"],
+        &["report"],
+        &["self-check"],
+        &["sim", "serve"],
+        &["sim", "list"],
+        &["spec", "check"],
+        &[],
+    ];
     let helps = verbs.map(help).join("\n");
     let known: BTreeSet<&str> =
         helps.split_whitespace().map(|word| word.trim_matches([',', '[', ']'])).collect();

@@ -10,5 +10,6 @@ mod interrupt;
 mod journey;
 mod mangled;
 mod scripted;
+mod self_check;
 mod storage;
 mod wrong_answers;

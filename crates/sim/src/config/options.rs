@@ -20,6 +20,7 @@ pub(crate) const COMMON: &[&str] = &[
     "headers",
     "reasoning",
     "tokens_per_chunk",
+    "event_bytes",
     "buffered",
     "usage",
     "done",

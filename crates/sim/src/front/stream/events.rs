@@ -78,6 +78,7 @@ impl Answer {
             } else {
                 event.push_str("\"finish_reason\":null}]");
             }
+            pad(&mut event, config.shape.event_bytes);
             self.event(config, event, bytes);
         }
     }
@@ -140,5 +141,36 @@ impl Answer {
             _ => format!(",\"usage\":{}", self.usage()),
         };
         format!("{}\"choices\":[{choice}]{usage}}}", self.prefix)
+    }
+}
+
+/// Fills an event up to `bytes` once it is framed; one that is about as long already stays as it is.
+fn pad(event: &mut String, bytes: u32) {
+    const FRAME: usize = "data: }\n\n".len();
+    const FIELD: usize = ",\"padding\":\"\"".len();
+    if let Some(fill) = (bytes as usize).checked_sub(event.len() + FRAME + FIELD) {
+        event.push_str(",\"padding\":\"");
+        event.extend(std::iter::repeat_n('.', fill));
+        event.push('"');
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn an_event_is_filled_up_to_its_length_and_never_cut() {
+        let framed = |bytes: u32| {
+            let mut event = "{\"choices\":[]".to_owned();
+            super::pad(&mut event, bytes);
+            format!("data: {event}}}\n\n")
+        };
+        let bare = framed(0).len();
+        for bytes in [64, 300, 4_000] {
+            let event = framed(bytes);
+            assert_eq!(event.len(), bytes as usize);
+            let json: serde_json::Value = serde_json::from_str(event[6..].trim_end()).unwrap();
+            assert!(json["padding"].is_string());
+        }
+        assert_eq!(framed(bare as u32 + 3).len(), bare, "no room for the field");
     }
 }
