@@ -264,10 +264,13 @@ impl Decoder {
                 self.held.extend_from_slice(input);
             }
             if self.held.len() > MAX_HEAD {
-                return Err(Fault::malformed(format!("a head of more than {MAX_HEAD} bytes")));
+                return Err(too_long());
             }
             return Ok(input.len());
         };
+        if head.bytes > MAX_HEAD {
+            return Err(too_long());
+        }
         self.held = Vec::new();
         match head.status {
             101 => return Err(Fault::malformed("the server changed the protocol without being asked")),
@@ -369,6 +372,10 @@ fn has_token(fields: &HeaderMap, name: HeaderName, token: &str) -> bool {
 
 fn clip(left: u64, bytes: &[u8]) -> usize {
     usize::try_from(left).unwrap_or(usize::MAX).min(bytes.len())
+}
+
+fn too_long() -> Fault {
+    Fault::malformed(format!("a head of more than {MAX_HEAD} bytes"))
 }
 
 fn shown(byte: u8) -> String {
