@@ -77,7 +77,7 @@ pub struct Spec {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Client {
-    /// Sending threads, each with a runtime and connections of its own.
+    /// Sending threads, each with connections of its own.
     pub lanes: u16,
     /// Connection policy.
     pub connections: Connections,
@@ -88,6 +88,7 @@ pub struct Client {
     /// Keep prompt and answer texts in the journal.
     pub keep_text: bool,
     /// Between two readings of the server's metrics; off: they are not read while the run goes on.
+    #[serde(default = "each_second")]
     pub metrics_every: Limit,
     /// Each lane and the pacer on a core of its own.
     #[serde(default)]
@@ -106,6 +107,10 @@ pub struct Client {
     pub http2: bool,
 }
 
+fn each_second() -> Limit {
+    Limit(Some(Nanos::from_secs(1)))
+}
+
 impl Default for Client {
     fn default() -> Self {
         Self {
@@ -114,7 +119,7 @@ impl Default for Client {
             kernel_stamps: true,
             retries: 0,
             keep_text: false,
-            metrics_every: Limit(Some(Nanos::from_secs(1))),
+            metrics_every: each_second(),
             pin: false,
             realtime: false,
             bind: Vec::new(),

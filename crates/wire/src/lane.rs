@@ -58,6 +58,8 @@ pub(crate) struct Pulse {
     pub answered: AtomicU64,
     /// Requests under way.
     pub in_flight: AtomicU32,
+    /// Processor time of the lane in all, once it has ended: its thread can be asked no more then.
+    pub used_in_all: AtomicU64,
 }
 
 /// Everything a lane needs; it is built on the thread that starts it.
@@ -102,9 +104,13 @@ pub(crate) fn run(setup: Setup, report: impl Fn(Event) + 'static) {
             return report(Event::Done);
         }
     };
+    let pulse = setup.pulse.clone();
     let tasks = LocalSet::new();
     tasks.spawn_local(serve(setup, time, reactor.clone(), report.clone()));
     reactor.run(tasks);
+    if let Some(used) = ThreadCpu::current().and_then(|cpu| cpu.used()) {
+        pulse.used_in_all.store(used.0, Relaxed);
+    }
     report(Event::Done);
 }
 

@@ -137,7 +137,8 @@ impl LaneState {
     fn sample(&mut self, clock: &Clock) -> LaneSample {
         let pulse = &self.watched.pulse;
         let to = clock.now();
-        let used = self.watched.cpu.and_then(|cpu| cpu.used());
+        let in_all = Some(Nanos(pulse.used_in_all.load(Relaxed))).filter(|used| *used > Nanos::ZERO);
+        let used = in_all.or_else(|| self.watched.cpu.and_then(|cpu| cpu.used()));
         let busy = match (used, self.used) {
             (Some(now), Some(before)) => now.saturating_since(before),
             _ => Nanos::ZERO,
