@@ -18,8 +18,9 @@ use crate::words::time;
 pub use self_check::SelfCheckDocument;
 pub use shape::Document;
 use shape::{
-    Alone, Bounded, CheckDoc, CompletedDoc, CountsDoc, FloorDoc, InstrumentDoc, JointDoc, MarginalDoc,
-    MetricDoc, Num, Reason, SloDoc, Steady, ThroughputDoc, TokensDoc, Tool, TrustDoc, WindowDoc,
+    Alone, Bounded, CheckDoc, CompletedDoc, ConnectionsDoc, CountsDoc, FloorDoc, InstrumentDoc, JointDoc,
+    MarginalDoc, MetricDoc, Num, Reason, SloDoc, Steady, TargetDoc, ThroughputDoc, TokensDoc, Tool, TrustDoc,
+    WindowDoc,
 };
 
 /// Metrics that are always in the output, in the order of the contract.
@@ -63,6 +64,8 @@ impl RunReport {
                 .collect(),
             warmup: counts(&m.warmup),
             tokens: self.tokens(),
+            connections: connections(&m.connections),
+            targets: m.targets.iter().map(target).collect(),
             instrument: self.instrument(),
             little: m.little.ok().map(|l| shape::LittleDoc {
                 in_flight: Num(l.in_flight),
@@ -226,6 +229,25 @@ pub fn cap_words(cap: Cap) -> String {
         Capped::Everything => "everything".to_owned(),
     };
     format!("{} {what}", if cap.withholds() { "withhold" } else { "flag" })
+}
+
+fn connections(c: &measure::Connections) -> ConnectionsDoc {
+    ConnectionsDoc {
+        opened: c.opened,
+        ahead: c.ahead,
+        reused: c.reused,
+        stale: c.stale,
+        connect: c.connect.ok(),
+        tls: c.tls.ok(),
+    }
+}
+
+fn target(share: &measure::TargetShare) -> TargetDoc {
+    TargetDoc {
+        target: share.target.clone(),
+        requests: counts(&share.counts),
+        output_tokens: share.output_tokens,
+    }
 }
 
 fn counts(c: &measure::Counts) -> CountsDoc {

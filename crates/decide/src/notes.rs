@@ -158,8 +158,7 @@ fn setting(run: &Run, measures: &Measures, out: &mut Vec<String>) {
     });
     let sent: Vec<_> =
         run.requests.iter().filter(|r| r.phase == Phase::Measure).filter_map(|r| r.connection).collect();
-    let waited: Vec<u64> =
-        sent.iter().filter_map(|c| c.connect.map(|t| t.0 + c.tls.map_or(0, |t| t.0))).collect();
+    let waited: Vec<u64> = sent.iter().filter_map(|c| Some(c.waited()?.0)).collect();
     if !waited.is_empty() {
         let mean = waited.iter().sum::<u64>() as f64 / waited.len() as f64;
         let part = match measures.view {

@@ -50,7 +50,7 @@ pub fn instrument(run: &Run) -> Instrument {
 /// let it go) to its first byte, without the handshakes, which are the server's and the network's.
 pub fn send_lag(request: &Request) -> Option<Nanos> {
     let due = request.intended.max(request.admitted.unwrap_or(Nanos::ZERO));
-    let handshake: Nanos = request.connection.iter().flat_map(|c| [c.connect, c.tls]).flatten().sum();
+    let handshake: Nanos = request.connection.and_then(|c| c.waited()).unwrap_or(Nanos::ZERO);
     let late = request.write_begin?.saturating_since(due);
     Some(late.saturating_since(handshake))
 }

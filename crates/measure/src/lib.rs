@@ -23,6 +23,7 @@ pub mod steady;
 pub mod summary;
 pub mod survival;
 pub mod tokens;
+pub mod traffic;
 pub mod trend;
 
 pub use client_error::{ClientError, Suspect, client_error_bound};
@@ -39,4 +40,5 @@ pub use rates::{Rates, rates_in};
 pub use samples::Samples;
 pub use slo::{Joint, good, joint, marginal};
 pub use summary::{Counts, Little, Measures, Throughput, TokenSource, Tokens, Window};
+pub use traffic::{Connections, TargetShare, connections};
 pub use trend::{Growth, MannKendall, growth, mann_kendall};

@@ -15,6 +15,7 @@ use crate::slo::exact;
 use crate::steady::steady_window;
 use crate::summary::{Counts, Little, Measures, Throughput, Tokens, Window};
 use crate::tokens::input_tokens;
+use crate::traffic::{connections, targets};
 
 /// Computes everything of one run under the given percentile rule and view. The view falls back to
 /// the spec's: user view in open loop, server view in closed loop.
@@ -44,6 +45,8 @@ pub fn measure(run: &Run, analysis: &Analysis) -> Measures {
         other_view: summaries(other, has_view),
         little: little(&samples, &throughput, &window),
         instrument: instrument(run),
+        connections: connections(run),
+        targets: targets(run, &samples),
         counts,
         window,
         metrics,

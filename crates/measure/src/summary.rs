@@ -8,6 +8,7 @@ use spec::{Metric, Nanos, PercentileRule, View};
 
 use crate::estimate::{Defined, Estimate, MetricSummary};
 use crate::instrument::Instrument;
+use crate::traffic::{Connections, TargetShare};
 
 /// Everything that one run's records say.
 #[derive(Debug, Clone, PartialEq)]
@@ -22,6 +23,10 @@ pub struct Measures {
     pub warmup: Counts,
     /// Mean TTFT of the first request of all and of the warm-up: the cold start.
     pub cold_ttft: Defined<Nanos>,
+    /// The connections of the whole run.
+    pub connections: Connections,
+    /// The share of each of several targets; none where there is one.
+    pub targets: Vec<TargetShare>,
     /// The window.
     pub window: Window,
     /// Every per-request and pooled metric in the headline view.

@@ -31,8 +31,14 @@ fn lag_is_this_sides_alone() {
     assert_eq!(send_lag(&late), Some(ms(9)));
     // A cap let it go at 102, and 4 of the 7 ms since then went into handshakes.
     late.admitted = Some(ms(102));
-    late.connection =
-        Some(Connection { id: 0, reused: false, connect: Some(ms(1)), tls: Some(ms(3)), stale: 0 });
+    late.connection = Some(Connection {
+        id: 0,
+        reused: false,
+        connect: Some(ms(1)),
+        tls: Some(ms(3)),
+        ahead: false,
+        stale: 0,
+    });
     assert_eq!(send_lag(&late), Some(ms(3)));
     assert_eq!(send_lag(&shed()), None);
 }

@@ -5,6 +5,7 @@ mod self_check;
 mod table;
 mod text;
 
+use decide::traffic::{connection_words, target_words};
 use decide::words::{NBSP, clock_time, count, number, percent, percent_number, time};
 use decide::{Check, CheckState, JointReport, RunReport, TrustVerdict};
 use measure::{Defined, Estimate, Undefined};
@@ -275,6 +276,12 @@ impl Screen<'_> {
                 count(m.throughput.in_flight_peak)
             ),
         );
+        if let Some(words) = connection_words(&m.connections) {
+            self.named("connections", &words);
+        }
+        for share in &m.targets {
+            self.named("target", &format!("{} {}", share.target, target_words(share)));
+        }
         self.named("client", &report.trust.client.words());
         self.named("instrument", &report.instrument.line());
         self.line("");

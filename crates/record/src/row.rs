@@ -86,6 +86,10 @@ pub struct Request {
     pub echo_tokens: Option<u32>,
 }
 
+fn is_false(value: &bool) -> bool {
+    !*value
+}
+
 fn is_zero(value: &u32) -> bool {
     *value == 0
 }
@@ -291,16 +295,28 @@ pub struct Connection {
     pub id: u32,
     /// It had carried a request before.
     pub reused: bool,
-    /// TCP handshake, if this request waited for one.
+    /// Until it could be used, TLS apart: TCP, with HTTP/2 the server's settings too. On its first
+    /// request only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub connect: Option<Nanos>,
-    /// TLS handshake, if this request waited for one.
+    /// TLS handshake. On its first request only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tls: Option<Nanos>,
+    /// It was opened before the request was due, which did not wait for it.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub ahead: bool,
     /// Earlier connections that the server had closed while idle and that died before any byte of
     /// an answer; the request went out again on a new one.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub stale: u32,
+}
+
+impl Connection {
+    /// How long its request waited for the handshakes; `None`: it did not.
+    pub fn waited(&self) -> Option<Nanos> {
+        let connect = self.connect.filter(|_| !self.ahead)?;
+        Some(connect + self.tls.unwrap_or(Nanos::ZERO))
+    }
 }
 
 /// Why the model stopped.

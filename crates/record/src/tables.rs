@@ -212,6 +212,7 @@ fn request_rows(rows: &[Request]) -> Rows {
     c.add("connection_reused", flag(rows, |r| r.connection.map(|k| k.reused)));
     c.add("connection_connect_ns", moment(rows, |r| r.connection.and_then(|k| k.connect)));
     c.add("connection_tls_ns", moment(rows, |r| r.connection.and_then(|k| k.tls)));
+    c.add("connection_ahead", flag(rows, |r| r.connection.map(|k| k.ahead)));
     c.add("connection_stale", some::<UInt32Type, _>(rows, |r| r.connection.map(|k| k.stale)));
     c.always("streamed", flag(rows, |r| Some(r.streamed)));
     c.always("output_reads", all::<UInt32Type, _>(rows, |r| r.output_reads));

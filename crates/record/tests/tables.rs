@@ -129,6 +129,7 @@ impl Row<'_> {
                 reused: self.flag("connection_reused").unwrap(),
                 connect: self.at("connection_connect_ns"),
                 tls: self.at("connection_tls_ns"),
+                ahead: self.flag("connection_ahead").unwrap(),
                 stale: self.u32("connection_stale").unwrap(),
             }),
             write_begin: self.at("write_begin_ns"),

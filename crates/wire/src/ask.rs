@@ -15,6 +15,7 @@ use hyper::client::conn::http1;
 use spec::Nanos;
 
 use crate::connect::{DialError, Dialer};
+use crate::http2::{self, Speaker};
 use crate::io::LaneTime;
 
 /// The most that an answer may hold.
@@ -123,6 +124,18 @@ async fn exchange(dialer: &Dialer, request: http::Request<Full<Bytes>>) -> Resul
     let map = Arc::new(WallMap::new(OffsetPair::measure(&SystemClocks)));
     let time: Rc<LaneTime> = LaneTime::new(Clock::start(), map, false);
     let dialed = dialer.dial(&time).await?;
+    if dialer.is_http2() {
+        let speaker = Speaker::open(dialed).await?;
+        let request = http2::addressed(request, dialer.endpoint.tls);
+        let (head, body) = speaker.ask(request).await.map_err(broken)?.into_parts();
+        let mut body = pin!(Limited::new(body, MOST).collect());
+        let body = std::future::poll_fn(|cx| {
+            speaker.tend(cx);
+            body.as_mut().poll(cx)
+        });
+        let body = body.await.map_err(|e| AskError::Broken(words(&*e)))?;
+        return Ok(Answer { status: head.status.as_u16(), headers: head.headers, body: body.to_bytes() });
+    }
     let (mut sender, driver) = http1::handshake(dialed.stream).await.map_err(broken)?;
     let answer = async {
         let (head, body) = sender.send_request(request).await.map_err(broken)?.into_parts();
@@ -139,7 +152,7 @@ async fn exchange(dialer: &Dialer, request: http::Request<Full<Bytes>>) -> Resul
 }
 
 /// The error with its causes.
-fn words(error: &dyn std::error::Error) -> String {
+pub(crate) fn words(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(inner) = cause {

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
@@ -11,10 +12,11 @@ use std::time::Duration;
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use spec::Nanos;
-use tokio::net::{TcpSocket, TcpStream};
+use tokio::net::{TcpSocket, TcpStream, UnixStream};
 use tokio_rustls::TlsConnector;
 
-use crate::io::{Ear, LaneTime, StampedTcp, Stream};
+use crate::io::{Ear, LaneTime, Stamped, Stream};
+use crate::socket::Socket;
 
 /// Getting an answer from a name server may take this long.
 const RESOLVE_LIMIT: Duration = Duration::from_secs(10);
@@ -34,6 +36,8 @@ pub struct Endpoint {
     pub prefix: String,
     /// Addresses that the name stands for, in the order in which they are tried.
     pub addresses: Vec<SocketAddr>,
+    /// The Unix socket that is spoken to instead; then there are no addresses.
+    pub unix: Option<PathBuf>,
 }
 
 /// An address that leads nowhere.
@@ -68,6 +72,17 @@ impl Endpoint {
     }
     /// The same; `None`: `stop` was set while the resolver was waited for.
     pub fn resolve_until(url: &str, stop: &AtomicBool) -> Result<Option<Self>, EndpointError> {
+        let (mut endpoint, port) = Endpoint::parse(url)?;
+        let Some(addresses) = lookup(endpoint.host.clone(), port, stop)? else { return Ok(None) };
+        endpoint.addresses = addresses;
+        Ok(Some(endpoint))
+    }
+    /// Takes `url` apart for its `host` header and its path; spoken to over a Unix socket.
+    pub fn over_unix(url: &str, socket: &Path) -> Result<Self, EndpointError> {
+        Ok(Endpoint { unix: Some(socket.to_owned()), ..Endpoint::parse(url)?.0 })
+    }
+    /// Takes `url` apart; the second is the port.
+    fn parse(url: &str) -> Result<(Self, u16), EndpointError> {
         let malformed =
             |why: &str| EndpointError::Malformed { url: spec::secret::redact_url(url), why: why.to_owned() };
         let uri: http::Uri = url.parse().map_err(|e: http::uri::InvalidUri| malformed(&e.to_string()))?;
@@ -94,14 +109,15 @@ impl Endpoint {
             return Err(malformed("a port that is no number up to 65535"));
         }
         let port = authority.port_u16().unwrap_or(if tls { 443 } else { 80 });
-        let Some(addresses) = lookup(host.clone(), port, stop)? else { return Ok(None) };
-        Ok(Some(Endpoint {
+        let endpoint = Endpoint {
             tls,
             host,
             authority: authority.as_str().to_owned(),
             prefix: uri.path().trim_end_matches('/').to_owned(),
-            addresses,
-        }))
+            addresses: Vec::new(),
+            unix: None,
+        };
+        Ok((endpoint, port))
     }
     /// The port of the addresses.
     pub fn port(&self) -> u16 {
@@ -167,6 +183,9 @@ fn lookup(host: String, port: u16, stop: &AtomicBool) -> Result<Option<Vec<Socke
 #[error("TLS cannot be set up: {0}")]
 pub struct TlsSetupError(String);
 
+/// HTTP/2 as ALPN names it.
+const HTTP2: &[u8] = b"h2";
+
 /// What is needed to open connections to an endpoint.
 #[derive(Debug, Clone)]
 pub struct Dialer {
@@ -176,6 +195,7 @@ pub struct Dialer {
     sources: Vec<IpAddr>,
     /// Connections opened, over all lanes: sources are used in turn.
     turn: Arc<AtomicUsize>,
+    http2: bool,
 }
 
 /// A new connection, and what it took.
@@ -189,8 +209,6 @@ pub struct Dialed {
     pub connect: Nanos,
     /// TLS handshake.
     pub tls: Option<Nanos>,
-    /// Which address answered.
-    pub address: SocketAddr,
 }
 
 /// No connection.
@@ -216,7 +234,7 @@ impl Dialer {
                 Some((Arc::new(crate::tls::client_config(options).map_err(TlsSetupError)?), name))
             }
         };
-        Ok(Dialer { endpoint, tls, sources: Vec::new(), turn: Arc::default() })
+        Ok(Dialer { endpoint, tls, sources: Vec::new(), turn: Arc::default(), http2: false })
     }
 
     /// Connections leave from these addresses in turn; from none in particular: as the system chooses.
@@ -225,14 +243,37 @@ impl Dialer {
         Dialer { sources: sources.to_vec(), ..self }
     }
 
+    /// HTTP/2 is spoken: with TLS it is agreed on by ALPN.
+    #[must_use]
+    pub fn with_http2(mut self) -> Self {
+        if let Some((config, _)) = &mut self.tls {
+            Arc::make_mut(config).alpn_protocols = vec![HTTP2.to_vec()];
+        }
+        Dialer { http2: true, ..self }
+    }
+    /// HTTP/2 is spoken.
+    pub fn is_http2(&self) -> bool {
+        self.http2
+    }
+
     /// Opens a connection; the addresses are tried in order. No time limit of its own.
     pub async fn dial(&self, time: &Rc<LaneTime>) -> Result<Dialed, DialError> {
         let begin = time.now();
-        let (tcp, address) = self.tcp().await?;
-        let ear = Ear::new(tcp, time.clone());
+        let (socket, address) = match &self.endpoint.unix {
+            None => {
+                let (tcp, address) = self.tcp().await?;
+                (Socket::Tcp(tcp), address.to_string())
+            }
+            Some(path) => {
+                let address = path.display().to_string();
+                let failed = |e: std::io::Error| DialError::Connect(format!("{address}: {}", explain(&e)));
+                (Socket::Unix(UnixStream::connect(path).await.map_err(failed)?), address)
+            }
+        };
+        let ear = Ear::new(socket, time.clone());
         let stood = time.now();
         let connect = stood.saturating_since(begin);
-        let socket = StampedTcp(ear.clone());
+        let socket = Stamped(ear.clone());
         let (stream, tls) = match &self.tls {
             None => (Stream::Plain(socket), None),
             Some((config, name)) => {
@@ -240,10 +281,15 @@ impl Dialer {
                     .connect(name.clone(), socket)
                     .await
                     .map_err(|e| DialError::Tls(format!("TLS with {address}: {e}")))?;
+                if self.http2 && session.get_ref().1.alpn_protocol() != Some(HTTP2) {
+                    return Err(DialError::Tls(format!(
+                        "{address} does not agree to HTTP/2 (ALPN `h2`); leave --http2 out, or have the server speak it"
+                    )));
+                }
                 (Stream::Tls(Box::new(session)), Some(time.now().saturating_since(stood)))
             }
         };
-        Ok(Dialed { ear, stream, connect, tls, address })
+        Ok(Dialed { ear, stream, connect, tls })
     }
 
     async fn tcp(&self) -> Result<(TcpStream, SocketAddr), DialError> {

@@ -3,15 +3,13 @@
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::future::{Future, poll_fn};
-use std::io::Write as _;
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 
-use http::HeaderMap;
 use record::{Connection, FailureClass, Request, State, TimeoutKind};
-use spec::{Dialect, Nanos, Secret, Timeouts};
+use spec::{Dialect, Nanos, Secret, Targets, Timeouts};
 
 use crate::answer::{AnswerBuilder, EndOfBody, Expect};
 use crate::connect::DialError;
@@ -19,8 +17,9 @@ use crate::io::LaneTime;
 use crate::line::{End, Progress};
 use crate::live::Live;
 use crate::outgoing::{Order, failed, timed_out};
-use crate::pool::{Conn, Pool};
+use crate::pool::Conn;
 use crate::sse::DEFAULT_LIMIT;
+use crate::station::Station;
 
 /// Once the protocol's very last event has come, the end of the body may take this long.
 const AFTER_LAST: Nanos = Nanos::from_secs(1);
@@ -29,16 +28,23 @@ const AFTER_LAST: Nanos = Nanos::from_secs(1);
 pub(crate) struct Desk {
     pub lane: u16,
     pub time: Rc<LaneTime>,
-    pub pool: Pool,
+    /// In the order of the targets.
+    pub stations: Vec<Station>,
+    pub targets: Targets,
     pub timeouts: Timeouts,
     pub retries: u32,
     pub dialect: Dialect,
-    /// Every request begins with this.
-    pub head: Vec<u8>,
     pub run_id: Arc<str>,
     pub secrets: Arc<[Secret]>,
     pub live: Arc<Live>,
     pub flight: Flight,
+}
+
+impl Desk {
+    /// The target of a request.
+    fn station(&self, order: &Order) -> &Station {
+        &self.stations[self.targets.dealt(order.outgoing.intent.seq)]
+    }
 }
 
 /// The requests under way on a lane, so that all of them can be cut.
@@ -134,11 +140,12 @@ pub(crate) async fn exchange(
 }
 
 async fn attempt(desk: &Desk, order: &Order, row: &mut Request) -> Option<String> {
-    let idle = desk.pool.take_idle();
+    let station = desk.station(order);
+    let idle = station.pool.take_idle();
     let mut waited = idle.is_none();
     let mut conn = match idle {
         Some(conn) => conn,
-        None => open(desk, row).await?,
+        None => open(desk, station, row).await?,
     };
     if row.attempts == 1 {
         desk.live.sent();
@@ -149,8 +156,9 @@ async fn attempt(desk: &Desk, order: &Order, row: &mut Request) -> Option<String
         row.connection = Some(Connection {
             id: conn.id,
             reused,
-            connect: waited.then_some(conn.connect),
-            tls: conn.tls.filter(|_| waited),
+            connect: (!reused).then_some(conn.connect),
+            tls: conn.tls.filter(|_| !reused),
+            ahead: !reused && !waited,
             stale,
         });
         let answer = AnswerBuilder::new(Expect {
@@ -162,7 +170,7 @@ async fn attempt(desk: &Desk, order: &Order, row: &mut Request) -> Option<String
             limit: DEFAULT_LIMIT,
         });
         let (end, closed) = listen(desk, order, row, &conn, answer).await;
-        let (heard, again) = conn.line.hang_up()?;
+        let (heard, again) = conn.voice.hang_up()?;
         row.write_begin = row.write_begin.or(heard.write_begin);
         row.write_end = heard.write_end;
         if let End::Lost(_) = &end
@@ -173,7 +181,7 @@ async fn attempt(desk: &Desk, order: &Order, row: &mut Request) -> Option<String
             // The server had closed it while idle. The clock runs on; the record says so.
             stale += 1;
             waited = true;
-            conn = open(desk, row).await?;
+            conn = open(desk, station, row).await?;
             continue;
         }
         let malformed = matches!(&end, End::Lost(fault) if fault.malformed);
@@ -187,7 +195,7 @@ async fn attempt(desk: &Desk, order: &Order, row: &mut Request) -> Option<String
             Some(closed),
         );
         if again {
-            desk.pool.give_back(conn);
+            station.pool.give_back(conn);
         }
         let text = answer.fold(row);
         if malformed && let State::Failed { class: class @ FailureClass::Truncated, .. } = &mut row.state {
@@ -198,8 +206,8 @@ async fn attempt(desk: &Desk, order: &Order, row: &mut Request) -> Option<String
 }
 
 /// A new connection within the limit; `None`: the row says why not.
-async fn open(desk: &Desk, row: &mut Request) -> Option<Conn> {
-    let opened = desk.flight.within(desk.timeouts.connect.0, desk.pool.open()).await;
+async fn open(desk: &Desk, station: &Station, row: &mut Request) -> Option<Conn> {
+    let opened = desk.flight.within(desk.timeouts.connect.0, station.pool.open()).await;
     row.state = match opened {
         Ok(Ok(conn)) => return Some(conn),
         Ok(Err(DialError::Connect(words))) => failed(FailureClass::Connect, words),
@@ -211,30 +219,13 @@ async fn open(desk: &Desk, row: &mut Request) -> Option<Conn> {
     None
 }
 
-/// What every request of a lane begins with; [`head`] completes it.
-pub(crate) fn request_head(path: &http::Uri, headers: &HeaderMap) -> Vec<u8> {
-    let mut head = format!("POST {path} HTTP/1.1\r\n").into_bytes();
-    for (name, value) in headers {
-        head.extend_from_slice(name.as_str().as_bytes());
-        head.extend_from_slice(b": ");
-        head.extend_from_slice(value.as_bytes());
-        head.extend_from_slice(b"\r\n");
-    }
-    head
-}
-
-/// The head of a request.
-fn head(desk: &Desk, order: &Order, attempt: u32) -> Vec<u8> {
-    let mut head = Vec::with_capacity(desk.head.len() + 96);
-    head.extend_from_slice(&desk.head);
+/// The identity of an attempt: `RUN-SEQ`, and its number where it is not the first.
+fn identity(desk: &Desk, order: &Order, attempt: u32) -> String {
     let seq = order.outgoing.intent.seq;
-    // Writing to memory cannot fail.
-    let _ = write!(head, "x-request-id: {}-{seq}", desk.run_id);
-    if attempt > 1 {
-        let _ = write!(head, "-{attempt}");
+    match attempt {
+        0 | 1 => format!("{}-{seq}", desk.run_id),
+        attempt => format!("{}-{seq}-{attempt}", desk.run_id),
     }
-    let _ = write!(head, "\r\ncontent-length: {}\r\n\r\n", order.outgoing.body.len());
-    head
 }
 
 /// Sends and waits for the end of the answer, within the limits; how it ended, and when.
@@ -245,13 +236,14 @@ async fn listen(
     conn: &Conn,
     answer: AnswerBuilder,
 ) -> (End, Nanos) {
-    let line = &conn.line;
+    let voice = &conn.voice;
     let started = desk.time.now();
-    line.begin(head(desk, order, row.attempts), order.outgoing.body.clone(), answer, &desk.time);
+    let (id, body) = (identity(desk, order, row.attempts), order.outgoing.body.clone());
+    desk.station(order).begin(voice, &id, body, answer, &desk.time);
     let mut alarm = pin!(None::<tokio::time::Sleep>);
     let mut armed = Nanos::MAX;
     poll_fn(|cx| {
-        if let Some(ended) = line.ended() {
+        if let Some(ended) = voice.ended(cx, &desk.time) {
             return Poll::Ready(ended);
         }
         if desk.flight.is_cut() {
@@ -259,8 +251,8 @@ async fn listen(
         }
         loop {
             let heard = Heard {
-                begin: row.write_begin.or(line.write_begin()).unwrap_or(started),
-                progress: line.progress(cx.waker()),
+                begin: row.write_begin.or(voice.write_begin()).unwrap_or(started),
+                progress: voice.progress(cx),
                 stream: order.outgoing.asked.stream,
             };
             let Some((deadline, state)) = heard.deadline(&desk.timeouts) else { return Poll::Pending };

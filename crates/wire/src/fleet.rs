@@ -47,8 +47,18 @@ pub enum DriveError {
     #[error("{0}")]
     Source(String),
     /// Connections that should stand before the first request do not.
-    #[error("the connections that were to be opened ahead do not stand: {0}")]
-    Prewarm(String),
+    #[error(
+        "of {wanted} connections that were to be opened ahead, {standing} stand: {why}\nhint: find out what the \
+         server allows at once, ask for fewer (prewarmed:N), or give it more time by --connect-timeout"
+    )]
+    Prewarm {
+        /// Those that stand.
+        standing: u32,
+        /// Those asked for.
+        wanted: u32,
+        /// Why the next one does not.
+        why: String,
+    },
     /// This machine allows too few connections.
     #[error(transparent)]
     Limit(#[from] LimitError),
@@ -152,7 +162,12 @@ fn drive_to_end(session: &Session, spec: &Spec, plan: &Plan, run: Drive) -> Resu
         fleet.lanes.push(Lane { commands, pulse, cpu: None, thread, done: false });
     }
     drop(events_in);
-    fleet.wait_ready(&ready)?;
+    let wanted = match spec.client.connections {
+        Connections::Prewarmed(n) => n,
+        Connections::Fresh | Connections::Keepalive => 0,
+    };
+    run.live.opens_ahead(wanted);
+    fleet.wait_ready(&ready, wanted)?;
 
     let asker = match session.metrics {
         true => {
@@ -259,7 +274,8 @@ fn setup(
         clock: Clock::start(),
         map: map.clone(),
         kernel_stamps: spec.client.kernel_stamps && session.kernel_stamps(),
-        dialer: session.destinations[0].dialer.clone(),
+        destinations: session.destinations.clone(),
+        targets: spec.target.clone(),
         connections: spec.client.connections,
         prewarm: match spec.client.connections {
             Connections::Prewarmed(n) => dealt(n, lane, spec.client.lanes.max(1)),
@@ -268,8 +284,6 @@ fn setup(
         timeouts: spec.timeouts.clone(),
         retries: spec.client.retries,
         dialect: spec.api.dialect,
-        path: session.destinations[0].path.clone(),
-        headers: session.destinations[0].headers.clone(),
         run_id: run_id.into(),
         secrets: session.secrets.clone(),
         live: live.clone(),
@@ -346,12 +360,13 @@ impl Fleet {
     }
 
     /// Until every lane stands and enough requests are prepared, or something fails.
-    fn wait_ready(&mut self, ready: &Receiver<Ready>) -> Result<(), DriveError> {
+    fn wait_ready(&mut self, ready: &Receiver<Ready>, wanted: u32) -> Result<(), DriveError> {
         let mut standing = 0;
+        let mut failed = None;
         while standing < self.lanes.len() {
             match self.events.recv_timeout(LOOK_UP) {
                 Ok((number, Event::Ready { cpu, warmed })) => {
-                    warmed.map_err(DriveError::Prewarm)?;
+                    failed = failed.or(warmed.err());
                     self.lanes[usize::from(number)].cpu = cpu;
                     standing += 1;
                 }
@@ -361,6 +376,12 @@ impl Fleet {
                     return Err(DriveError::Client(std::io::Error::other("a lane ended before it began")));
                 }
             }
+        }
+        if let Some(why) = failed {
+            return Err(match wanted {
+                0 => DriveError::Client(std::io::Error::other(why)),
+                wanted => DriveError::Prewarm { standing: self.live.snapshot().ahead.0, wanted, why },
+            });
         }
         loop {
             return match ready.recv_timeout(LOOK_UP) {

@@ -15,10 +15,10 @@ use std::task::{Context, Poll, ready};
 use clock::{Clock, ClockSource, SystemClocks, WallMap};
 use rustls::ClientConnection;
 use spec::Nanos;
-use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
-use tokio::net::TcpStream;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_rustls::client::TlsStream;
 
+use crate::socket::Socket;
 use crate::stamp::Stamp;
 
 /// What every socket of a lane needs to stamp with.
@@ -75,7 +75,7 @@ impl LaneTime {
 /// exchange that uses it.
 #[derive(Debug)]
 pub struct Ear {
-    tcp: TcpStream,
+    socket: Socket,
     time: Rc<LaneTime>,
     write_begin: Cell<Option<Nanos>>,
     write_end: Cell<Option<Nanos>>,
@@ -87,11 +87,11 @@ pub struct Ear {
 
 impl Ear {
     /// Listens on a connected socket and switches kernel stamps on, if the lane wants them.
-    pub fn new(tcp: TcpStream, time: Rc<LaneTime>) -> Rc<Self> {
-        time.listen_to(&tcp);
+    pub fn new(socket: Socket, time: Rc<LaneTime>) -> Rc<Self> {
+        time.listen_to(&socket);
         let empty_at = Cell::new(SystemClocks.monotonic_ns());
         Rc::new(Ear {
-            tcp,
+            socket,
             time,
             write_begin: Cell::new(None),
             write_end: Cell::new(None),
@@ -127,9 +127,9 @@ impl Ear {
             return Poll::Ready(Ok(0));
         }
         loop {
-            ready!(self.tcp.poll_read_ready(cx))?;
+            ready!(self.socket.poll_read_ready(cx))?;
             let before = SystemClocks.monotonic_ns();
-            match self.tcp.try_io(Interest::READABLE, || kernel::recv(&self.tcp, buf)) {
+            match self.socket.try_read(|| kernel::recv(&self.socket, buf)) {
                 Ok((0, _)) => return Poll::Ready(Ok(0)),
                 Ok((n, wall)) => {
                     self.stamp(wall);
@@ -137,9 +137,7 @@ impl Ear {
                         // The socket is drained: another segment is another event of the poll, so
                         // the call that would only say "nothing there" is saved.
                         self.empty_at.set(before);
-                        let _ = self
-                            .tcp
-                            .try_io(Interest::READABLE, || Err::<(), _>(io::ErrorKind::WouldBlock.into()));
+                        let _ = self.socket.try_read(|| Err::<(), _>(io::ErrorKind::WouldBlock.into()));
                     }
                     return Poll::Ready(Ok(n));
                 }
@@ -160,12 +158,12 @@ impl Ear {
     fn poll_send(
         &self,
         cx: &mut Context<'_>,
-        send: impl Fn(&TcpStream) -> io::Result<usize>,
+        send: impl Fn(&Socket) -> io::Result<usize>,
     ) -> Poll<io::Result<usize>> {
         loop {
-            ready!(self.tcp.poll_write_ready(cx))?;
+            ready!(self.socket.poll_write_ready(cx))?;
             let before = self.time.now();
-            match send(&self.tcp) {
+            match send(&self.socket) {
                 Ok(n) => {
                     if self.write_begin.get().is_none() {
                         self.write_begin.set(Some(before));
@@ -181,11 +179,11 @@ impl Ear {
     }
 }
 
-/// A TCP socket whose every read and write is stamped.
+/// A socket whose every read and write is stamped.
 #[derive(Debug)]
-pub struct StampedTcp(pub Rc<Ear>);
+pub struct Stamped(pub Rc<Ear>);
 
-impl AsyncRead for StampedTcp {
+impl AsyncRead for Stamped {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         // SAFETY: poll_recv only writes into the slice, it never makes bytes uninitialised.
         let n = ready!(self.0.poll_recv(cx, unsafe { buf.unfilled_mut() }))?;
@@ -196,7 +194,7 @@ impl AsyncRead for StampedTcp {
     }
 }
 
-impl AsyncWrite for StampedTcp {
+impl AsyncWrite for Stamped {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         self.0.poll_send(cx, |tcp| tcp.try_write(buf))
     }
@@ -204,7 +202,7 @@ impl AsyncWrite for StampedTcp {
         Poll::Ready(Ok(()))
     }
     fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match socket2::SockRef::from(&self.0.tcp).shutdown(std::net::Shutdown::Write) {
+        match socket2::SockRef::from(&self.0.socket).shutdown(std::net::Shutdown::Write) {
             // The other side was faster.
             Err(error) if error.kind() != io::ErrorKind::NotConnected => Poll::Ready(Err(error)),
             _ => Poll::Ready(Ok(())),
@@ -222,14 +220,14 @@ impl AsyncWrite for StampedTcp {
     }
 }
 
-/// What HTTP is spoken over. The stamps are those of the TCP socket below: with TLS a read's stamp
+/// What HTTP is spoken over. The stamps are those of the socket below: with TLS a read's stamp
 /// is the arrival of the segment that completed the record.
 #[derive(Debug)]
 pub enum Stream {
-    /// Plain TCP.
-    Plain(StampedTcp),
+    /// The bare socket.
+    Plain(Stamped),
     /// TLS over it.
-    Tls(Box<TlsStream<StampedTcp>>),
+    Tls(Box<TlsStream<Stamped>>),
 }
 
 impl Stream {
@@ -243,7 +241,7 @@ impl Stream {
             }
         };
         let ear = Rc::try_unwrap(socket.0).map_err(|_| io::Error::other("the socket is in use"))?;
-        Ok((ear.tcp.into_std()?.into(), tls))
+        Ok((ear.socket.into_fd()?, tls))
     }
 }
 

@@ -7,20 +7,19 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::Sender;
 
 use clock::{Clock, ClockSource, SystemClocks, ThreadCpu, WallMap};
-use http::HeaderMap;
 use record::{Request, State};
-use spec::{Connections, Dialect, Nanos, Secret, Timeouts};
+use spec::{Connections, Dialect, Nanos, Secret, Targets, Timeouts};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::{Notify, Semaphore};
 use tokio::task::LocalSet;
 
-use crate::connect::Dialer;
-use crate::exchange::{Desk, Flight, exchange, request_head};
+use crate::exchange::{Desk, Flight, exchange};
 use crate::io::LaneTime;
 use crate::live::Live;
 use crate::outgoing::{Order, Output};
-use crate::pool::Pool;
 use crate::reactor::Reactor;
+use crate::session::Destination;
+use crate::station::Station;
 use crate::users::{Closed, user};
 
 /// What a lane is told.
@@ -70,15 +69,15 @@ pub(crate) struct Setup {
     pub clock: Clock,
     pub map: Arc<WallMap>,
     pub kernel_stamps: bool,
-    pub dialer: Arc<Dialer>,
+    /// In the order of the targets.
+    pub destinations: Vec<Destination>,
+    pub targets: Targets,
     pub connections: Connections,
     /// The lane's share of the connections that are opened ahead.
     pub prewarm: u32,
     pub timeouts: Timeouts,
     pub retries: u32,
     pub dialect: Dialect,
-    pub path: http::Uri,
-    pub headers: HeaderMap,
     pub run_id: Arc<str>,
     pub secrets: Arc<[Secret]>,
     pub live: Arc<Live>,
@@ -115,15 +114,17 @@ pub(crate) fn run(setup: Setup, report: impl Fn(Event) + 'static) {
 }
 
 async fn serve(setup: Setup, time: Rc<LaneTime>, reactor: Rc<Reactor>, report: Rc<impl Fn(Event)>) {
-    let Setup { lane, dialer, connections, prewarm, .. } = setup;
+    let Setup { lane, connections, prewarm, .. } = setup;
+    let next_id = Rc::new(Cell::new(0));
+    let station = |to| Station::new(to, time.clone(), reactor.clone(), connections, next_id.clone());
     let desk = Rc::new(Desk {
         lane,
         time: time.clone(),
-        pool: Pool::new(dialer, time, reactor, connections),
+        stations: setup.destinations.into_iter().map(station).collect(),
+        targets: setup.targets,
         timeouts: setup.timeouts,
         retries: setup.retries,
         dialect: setup.dialect,
-        head: request_head(&setup.path, &setup.headers),
         run_id: setup.run_id,
         secrets: setup.secrets,
         live: setup.live,
@@ -183,25 +184,32 @@ async fn serve(setup: Setup, time: Rc<LaneTime>, reactor: Rc<Reactor>, report: R
     pulse.in_flight.store(0, Relaxed);
 }
 
-/// Opens the connections that are wanted ahead of the first request, some at a time.
+/// Opens the connections that are wanted ahead of the first request, some at a time, to the targets in
+/// turn. The limit of a connection is that of all together: a server that takes no more of them is
+/// known then.
 async fn warm(desk: &Rc<Desk>, count: u32) -> Result<(), String> {
+    let all = open_all(desk, count);
+    match desk.timeouts.connect.0 {
+        Some(limit) => tokio::time::timeout(limit.duration(), all)
+            .await
+            .unwrap_or_else(|_| Err(format!("no further one within {}", spec::Span(limit)))),
+        None => all.await,
+    }
+}
+
+async fn open_all(desk: &Rc<Desk>, count: u32) -> Result<(), String> {
     const AT_A_TIME: usize = 64;
     let mut opening = tokio::task::JoinSet::new();
-    for _ in 0..count {
+    for number in 0..count as usize {
         if opening.len() >= AT_A_TIME {
             first_failure(opening.join_next().await)?;
         }
         let desk = desk.clone();
         opening.spawn_local(async move {
-            let limit = desk.timeouts.connect.0;
-            let opened = desk.pool.prewarm();
-            match limit {
-                Some(limit) => match tokio::time::timeout(limit.duration(), opened).await {
-                    Ok(opened) => opened.map_err(|error| error.to_string()),
-                    Err(_) => Err(format!("no connection within {}", spec::Span(limit))),
-                },
-                None => opened.await.map_err(|error| error.to_string()),
-            }
+            let station = &desk.stations[number % desk.stations.len()];
+            station.pool.prewarm().await.map_err(|error| error.to_string())?;
+            desk.live.opened_ahead();
+            Ok(())
         });
     }
     while !opening.is_empty() {

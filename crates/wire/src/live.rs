@@ -12,6 +12,8 @@ const RING: usize = 4096;
 #[derive(Debug)]
 pub struct Live {
     began: AtomicBool,
+    opened_ahead: AtomicU32,
+    opens_ahead: AtomicU32,
     origin_raw_ns: AtomicU64,
     sent: AtomicU64,
     in_flight: AtomicU32,
@@ -42,6 +44,8 @@ struct Slot {
 pub struct Snapshot {
     /// Time since the run's origin; `None` before it.
     pub now: Option<Nanos>,
+    /// Connections opened ahead of the first request, and how many are to be.
+    pub ahead: (u32, u32),
     /// Requests whose first byte went out.
     pub sent: u64,
     /// Requests under way, those that wait at a cap not among them.
@@ -85,6 +89,8 @@ impl Default for Live {
     fn default() -> Self {
         Self {
             began: AtomicBool::new(false),
+            opened_ahead: AtomicU32::new(0),
+            opens_ahead: AtomicU32::new(0),
             origin_raw_ns: AtomicU64::new(0),
             sent: AtomicU64::new(0),
             in_flight: AtomicU32::new(0),
@@ -114,6 +120,7 @@ impl Live {
         let clock = clock::Clock::with_origin(self.origin_raw_ns.load(Relaxed));
         Snapshot {
             now: began.then(|| clock.now()),
+            ahead: (self.opened_ahead.load(Relaxed), self.opens_ahead.load(Relaxed)),
             sent: self.sent.load(Relaxed),
             in_flight: self.in_flight.load(Relaxed),
             peak: self.peak.load(Relaxed),
@@ -126,6 +133,14 @@ impl Live {
             measured: self.measured.load(Relaxed),
             lag_worst: Nanos(self.lag_worst.load(Relaxed)),
         }
+    }
+    /// So many connections are to be opened ahead of the first request.
+    pub(crate) fn opens_ahead(&self, count: u32) {
+        self.opens_ahead.store(count, Relaxed);
+    }
+    /// One of them stands.
+    pub(crate) fn opened_ahead(&self) {
+        self.opened_ahead.fetch_add(1, Relaxed);
     }
     /// Requests that ended well at or after `from`, at most the last 4,096, in no order. For the eye
     /// only: an entry being overwritten at this moment may mix two requests.

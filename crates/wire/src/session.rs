@@ -46,8 +46,14 @@ pub(crate) struct Destination {
 
 impl Destination {
     fn find(url: &str, spec: &Spec, key: Option<&Secret>, stop: &AtomicBool) -> Result<Self, SessionError> {
-        let endpoint = Endpoint::resolve_until(url, stop)?.ok_or(SessionError::Stopped)?;
-        let dialer = Dialer::new(endpoint, &spec.api.tls)?.from_sources(&spec.client.bind);
+        let endpoint = match &spec.client.unix {
+            Some(path) => Endpoint::over_unix(url, path)?,
+            None => Endpoint::resolve_until(url, stop)?.ok_or(SessionError::Stopped)?,
+        };
+        let mut dialer = Dialer::new(endpoint, &spec.api.tls)?.from_sources(&spec.client.bind);
+        if spec.client.http2 {
+            dialer = dialer.with_http2();
+        }
         let headers = headers(spec, &dialer.endpoint, key)?;
         let path = dialer.endpoint.path(spec.api.path.as_deref().unwrap_or(spec.api.dialect.default_path()));
         let path = path.parse().map_err(|e| SessionError::Client(format!("`{path}` is no path: {e}")))?;
@@ -105,10 +111,6 @@ impl Session {
         key: Option<Secret>,
         stop: &Arc<AtomicBool>,
     ) -> Result<Session, SessionError> {
-        if spec.client.http2 || spec.client.unix.is_some() || spec.target.are_several() {
-            let what = "HTTP/2, Unix sockets and several targets are not to be had yet";
-            return Err(SessionError::Client(what.to_owned()));
-        }
         // First of all: the kernel begins to stamp a moment after it is asked.
         let keeper = StampKeeper::new();
         let mut destinations = Vec::new();
@@ -169,8 +171,12 @@ impl Session {
     }
     /// The addresses that the names stand for, frozen.
     pub fn addresses(&self) -> Vec<String> {
-        let addresses = self.destinations.iter().flat_map(|to| &to.dialer.endpoint.addresses);
-        addresses.map(ToString::to_string).collect()
+        let all = self.destinations.iter().map(|to| &to.dialer.endpoint);
+        all.flat_map(|endpoint| {
+            let unix = endpoint.unix.iter().map(|path| format!("unix:{}", path.display()));
+            endpoint.addresses.iter().map(ToString::to_string).chain(unix)
+        })
+        .collect()
     }
     pub(crate) fn endpoints(&self) -> Vec<&Endpoint> {
         self.destinations.iter().map(|to| &to.dialer.endpoint).collect()

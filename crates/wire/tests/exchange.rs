@@ -141,7 +141,7 @@ fn fresh_and_prewarmed_connections() {
     spec.client.connections = Connections::Prewarmed(2);
     let ran = run(&spec);
     let first = ran.rows[0].connection.unwrap();
-    assert!(!first.reused && first.connect.is_none());
+    assert!(!first.reused && first.ahead && first.connect.is_some() && first.waited().is_none());
 }
 
 /// What goes wrong, and the class that it gets.

@@ -236,18 +236,7 @@ fn unchecked_asks_nothing() {
 
 /// A TLS server for `localhost` that answers every request with one good stream.
 fn tls_server() -> std::net::SocketAddr {
-    use rustls::pki_types::pem::PemObject;
-    use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let leaf = CertificateDer::from_pem_slice(include_bytes!("data/tls-leaf.pem")).unwrap();
-    let key = PrivateKeyDer::from_pem_slice(include_bytes!("data/tls-leaf.key")).unwrap();
-    let config = rustls::ServerConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_no_client_auth()
-        .with_single_cert(vec![leaf], key)
-        .unwrap();
-    let config = Arc::new(config);
+    let config = Arc::new(tls_config());
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     std::thread::spawn(move || {

@@ -86,6 +86,155 @@ fn what_is_missing_is_refused_before_any_request() {
     assert!(server.asked.lock().unwrap().is_empty());
 }
 
+#[cfg(unix)]
+#[test]
+fn a_unix_socket_is_spoken_over_with_stamps_of_our_own() {
+    let folder = std::env::temp_dir().join(format!("inferometer-unix-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let path = folder.join("llm.sock");
+    let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
+    let heads = Arc::new(Mutex::new(Vec::new()));
+    let keep = heads.clone();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let (mut stream, keep) = (stream.unwrap(), keep.clone());
+            std::thread::spawn(move || {
+                while let Some((head, _)) = read_request(&mut stream) {
+                    keep.lock().unwrap().push(head);
+                    put(&mut stream, STREAM_HEAD);
+                    put(&mut stream, &chunk(&token("a")));
+                    sleep_ms(15);
+                    put(&mut stream, &(chunk(&token("b")) + &chunk(&finish(2)) + "0\r\n\r\n"));
+                }
+            });
+        }
+    });
+    let mut spec = spec("http://llm.local/v2", closed(2), Extent::Requests(6));
+    spec.client.unix = Some(path.clone());
+    let ran = run(&spec);
+    for row in &ran.rows {
+        assert!(row.state.is_ok(), "{:?}", row.state);
+        assert!(row.chunks.iter().all(|c| !c.kernel && c.arrival == c.seen && c.earliest <= c.seen));
+        let (first, last) = (row.chunks.first().unwrap(), row.chunks.last().unwrap());
+        assert!(last.arrival.since(first.arrival).unwrap() >= ms(10));
+        assert!(row.write_begin.unwrap() <= row.write_end.unwrap());
+    }
+    assert_eq!(ran.rows.iter().filter(|r| r.connection.unwrap().reused).count(), 4);
+    let heads = heads.lock().unwrap();
+    assert!(
+        heads.iter().all(|h| h.starts_with("POST /v2/v1/chat/completions ") && h.contains("host: llm.local"))
+    );
+    let session = wire::Session::open(&spec, None, None).unwrap();
+    assert_eq!(session.addresses(), [format!("unix:{}", path.display())]);
+    // Nobody listens.
+    spec.client.unix = Some(folder.join("none.sock"));
+    spec.api.readiness.check = true;
+    let error = wire::Session::open(&spec, None, None).unwrap_err().to_string();
+    assert!(error.contains("none.sock") && error.contains("ss -xl"), "{error}");
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn requests_are_dealt_to_the_targets_by_their_number() {
+    let seqs = |server: &Server| -> Vec<u64> {
+        let asked = server.asked.lock().unwrap();
+        let seq = |head: &str| head.split("x-request-id: test-").nth(1)?.lines().next()?.parse().ok();
+        let mut seqs: Vec<u64> = asked.iter().filter_map(|a| seq(&a.head)).collect();
+        seqs.sort_unstable();
+        seqs
+    };
+    let quick = || {
+        Server::start(|_, stream| {
+            put(stream, &whole(1));
+            After::Keep
+        })
+    };
+    for (lanes, load) in [(1, closed(3)), (2, open("500", Burstiness::POISSON, None))] {
+        let (a, b) = (quick(), quick());
+        let mut spec = spec(&a.url(), load, Extent::Requests(20));
+        spec.target = Targets::new([a.url(), b.url()].map(|url| url.parse().unwrap())).unwrap();
+        spec.client.lanes = lanes;
+        let ran = run(&spec);
+        assert!(ran.rows.iter().all(|r| r.state.is_ok()), "{:?}", ran.rows[0].state);
+        assert_eq!(seqs(&a), (0..20).step_by(2).collect::<Vec<_>>());
+        assert_eq!(seqs(&b), (1..20).step_by(2).collect::<Vec<_>>());
+        let host = |s: &Server| format!("host: {}", s.address);
+        assert!(b.asked.lock().unwrap().iter().all(|asked| asked.head.contains(&host(&b))));
+        // Numbers of connections are the lane's, whatever the target.
+        let fresh = ran.rows.iter().filter(|r| !r.connection.unwrap().reused);
+        let ids: Vec<_> = fresh.map(|r| (r.lane, r.connection.unwrap().id)).collect();
+        assert_eq!(ids.iter().collect::<std::collections::BTreeSet<_>>().len(), ids.len());
+    }
+}
+
+#[test]
+fn every_target_must_be_ready_and_have_the_model() {
+    let offering = |models: &'static str| {
+        Server::start(move |asked, stream| {
+            match asked.head.starts_with("GET /v1/models ") {
+                true => put(stream, &plain("200 OK", models)),
+                false => put(stream, &whole(1)),
+            }
+            After::Keep
+        })
+    };
+    let (a, b) = (offering(r#"{"data":[{"id":"m"}]}"#), offering(r#"{"data":[{"id":"x"},{"id":"m"}]}"#));
+    let other = offering(r#"{"data":[{"id":"x"}]}"#);
+    let asked = |targets: &[String]| {
+        let mut spec = ten(&targets[0]);
+        spec.target = Targets::new(targets.iter().map(|url| url.parse().unwrap())).unwrap();
+        spec.api.model = None;
+        spec.api.readiness.check = true;
+        wire::Session::open(&spec, None, None)
+    };
+    let session = asked(&[a.url(), b.url()]).unwrap();
+    assert_eq!((session.model.as_str(), session.metrics), ("m", false));
+    assert_eq!(session.addresses(), [a.address.to_string(), b.address.to_string()]);
+    let error = asked(&[a.url(), other.url()]).unwrap_err().to_string();
+    assert!(error.contains(&other.url()) && error.contains("does not offer `m`"), "{error}");
+    // The second one is not there.
+    let gone = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let error = asked(&[a.url(), format!("http://{gone}")]).unwrap_err().to_string();
+    assert!(error.contains(&gone.to_string()), "{error}");
+}
+
+#[test]
+fn connections_opened_ahead_are_timed_and_nobody_waited_for_them() {
+    let server = Server::start(|_, stream| {
+        put(stream, &whole(1));
+        After::Keep
+    });
+    let mut spec = spec(&server.url(), closed(3), Extent::Requests(9));
+    spec.client.connections = Connections::Prewarmed(3);
+    let ran = run(&spec);
+    let first: Vec<_> = ran.rows.iter().map(|r| r.connection.unwrap()).filter(|c| !c.reused).collect();
+    assert_eq!(first.len(), 3);
+    assert!(first.iter().all(|c| c.ahead && c.connect.is_some() && c.waited().is_none()), "{first:?}");
+    assert_eq!(ran.live.snapshot().ahead, (3, 3));
+}
+
+/// A server whose queue of connections is full and who takes none out of it.
+#[test]
+fn a_server_that_takes_fewer_connections_is_known_before_the_first_request() {
+    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+    socket.bind(&"127.0.0.1:0".parse::<std::net::SocketAddr>().unwrap().into()).unwrap();
+    socket.listen(3).unwrap();
+    let address = socket.local_addr().unwrap().as_socket().unwrap();
+    let mut spec = spec(&format!("http://{address}"), closed(1), Extent::Requests(1));
+    spec.client.connections = Connections::Prewarmed(40);
+    spec.client.lanes = 1;
+    spec.timeouts.connect = Limit(Some(ms(300)));
+    let error = refused(&spec);
+    let wire::DriveError::Prewarm { standing, wanted: 40, .. } = &error else { panic!("{error}") };
+    assert!((1..40).contains(standing), "{error}");
+    let text = error.to_string();
+    assert!(
+        text.contains(&format!("of 40 connections that were to be opened ahead, {standing} stand")),
+        "{text}"
+    );
+    assert!(text.contains("within 300ms"), "{text}");
+}
+
 /// What `/proc` says of this process's threads of these names.
 #[cfg(target_os = "linux")]
 fn threads(field: &str) -> BTreeMap<String, String> {

@@ -91,7 +91,7 @@ fn left(request: &Request) -> Option<Nanos> {
 
 /// When it was on the wire, handshakes taken out.
 fn lag_end(request: &Request, write_begin: Nanos) -> Nanos {
-    let handshake: Nanos = request.connection.iter().flat_map(|c| [c.connect, c.tls]).flatten().sum();
+    let handshake: Nanos = request.connection.and_then(|c| c.waited()).unwrap_or(Nanos::ZERO);
     write_begin.saturating_since(handshake)
 }
 

@@ -45,6 +45,10 @@ pub struct Document {
     pub warmup: CountsDoc,
     /// Token accounting over completed requests.
     pub tokens: TokensDoc,
+    /// The connections of the whole run.
+    pub connections: ConnectionsDoc,
+    /// The share of each of several targets, in the order of the spec; empty where there is one.
+    pub targets: Vec<TargetDoc>,
     /// What the instrument itself did, and what is known of it.
     pub instrument: InstrumentDoc,
     /// Little's law: mean in flight against completion rate × mean e2e; `null` where a part is not defined.
@@ -410,6 +414,34 @@ pub struct TokensDoc {
     pub cold_ttft_ns: Option<Num>,
     /// The reason of every figure that is `null`.
     pub undefined: BTreeMap<String, Reason>,
+}
+
+/// Connections that carried requests, warm-up included.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct ConnectionsDoc {
+    /// How many.
+    pub opened: u64,
+    /// Of these, opened ahead of the first request.
+    pub ahead: u64,
+    /// Requests on a connection that had carried another before.
+    pub reused: u64,
+    /// Requests that went out again because an idle connection was dead.
+    pub stale: u64,
+    /// Until a connection could be used, TLS apart; `null`: none was opened.
+    pub connect: Option<Spread>,
+    /// TLS handshakes; `null`: there was none.
+    pub tls: Option<Spread>,
+}
+
+/// What one of several targets did with its share of the measured requests.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct TargetDoc {
+    /// The target.
+    pub target: String,
+    /// States of its requests; they add up to `offered`.
+    pub requests: CountsDoc,
+    /// Output tokens of those that ended well.
+    pub output_tokens: u64,
 }
 
 /// What the instrument did in this run. Processor times are of its lanes, everything included.

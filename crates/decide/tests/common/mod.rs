@@ -146,6 +146,7 @@ pub fn request(seq: u64, phase: Phase, intended: Nanos, noise: &mut Noise, token
             reused: true,
             connect: None,
             tls: None,
+            ahead: false,
             stale: 0,
         }),
         write_begin: Some(write_begin),

@@ -107,6 +107,13 @@ impl Course {
 
     /// Share of the measurement that is over, and where the run is, in words.
     fn place(&self, s: &Snapshot) -> (f64, String) {
+        if let (None, (open, wanted @ 1..)) = (s.now, s.ahead) {
+            let share = f64::from(open) / f64::from(wanted);
+            return (
+                share,
+                format!("opening connections {} of {}", count(u64::from(open)), count(u64::from(wanted))),
+            );
+        }
         let now = s.now.unwrap_or_default();
         let warm_until = match self.warmup {
             Span::Time(t) => t,

@@ -1,6 +1,7 @@
 //! What happened to the requests, and under which conditions.
 
 use decide::RunReport;
+use decide::traffic::{connection_words, target_words};
 use decide::words::{self, clock_time, count, number, percent};
 use maud::{Markup, html};
 
@@ -67,6 +68,22 @@ pub(super) fn failures(report: &RunReport) -> Markup {
                     }
                     (tokens(report))
                 }
+            }
+            (traffic(report))
+        }
+    }
+}
+
+/// Connections of the run, and what each of several targets did.
+fn traffic(report: &RunReport) -> Markup {
+    let m = &report.measures;
+    let connections = connection_words(&m.connections);
+    html! {
+        @if connections.is_some() || !m.targets.is_empty() {
+            h3 style="margin-top:18px" { "Connections of the whole run, warm-up included" }
+            dl.kv {
+                @if let Some(words) = connections { dt { "connections" } dd { (words) } }
+                @for share in &m.targets { dt { (share.target) } dd { (target_words(share)) } }
             }
         }
     }

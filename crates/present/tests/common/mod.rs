@@ -147,6 +147,7 @@ fn request(seq: u64, phase: Phase, intended: Nanos, noise: &mut Noise, tokens: u
             reused: true,
             connect: None,
             tls: None,
+            ahead: false,
             stale: 0,
         }),
         write_begin: Some(write_begin),

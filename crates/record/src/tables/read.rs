@@ -302,6 +302,7 @@ fn requests(batch: &RecordBatch, out: &mut Vec<Request>) -> Cell<()> {
     let (headers, done, closed) = (u64s("headers_ns")?, u64s("done_ns")?, u64s("closed_ns")?);
     let (id, reused, stale) =
         (u32s("connection_id")?, flags("connection_reused")?, u32s("connection_stale")?);
+    let ahead = flags("connection_ahead")?;
     let (connect, tls) = (u64s("connection_connect_ns")?, u64s("connection_tls_ns")?);
     let (streamed, reads) = (flags("streamed")?, u32s("output_reads")?);
     let (planned, counted) = (u32s("input_planned")?, u32s("input_counted")?);
@@ -337,6 +338,7 @@ fn requests(batch: &RecordBatch, out: &mut Vec<Request>) -> Cell<()> {
             reused: reused.value(row),
             connect: moment(connect, row),
             tls: moment(tls, row),
+            ahead: ahead.value(row),
             stale: stale.value(row),
         });
         let oddities = oddities.of(row).map(|i| named(oddities.values.value(i))).collect::<Cell<Vec<_>>>()?;

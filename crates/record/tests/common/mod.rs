@@ -111,7 +111,14 @@ pub fn request(seq: u64, chunks: u32) -> Request {
         intended: Nanos(begun),
         dispatched: Some(Nanos(begun + 900)),
         admitted: None,
-        connection: Some(Connection { id: 3, reused: true, connect: None, tls: None, stale: 0 }),
+        connection: Some(Connection {
+            id: 3,
+            reused: true,
+            connect: None,
+            tls: None,
+            ahead: false,
+            stale: 0,
+        }),
         write_begin: Some(Nanos(begun + 10_000)),
         write_end: Some(Nanos(begun + 30_000)),
         headers: Some(Nanos(begun + 140_000_000)),
@@ -212,7 +219,14 @@ pub fn any_request() -> impl Strategy<Value = Request> {
         "x[a-z\"\\\\é]{0,6}".prop_map(Finish::Other)
     ];
     let connection = (any::<u32>(), any::<bool>(), option::of(nanos()), option::of(nanos()), any::<u32>())
-        .prop_map(|(id, reused, connect, tls, stale)| Connection { id, reused, connect, tls, stale });
+        .prop_map(|(id, reused, connect, tls, stale)| Connection {
+            id,
+            reused,
+            connect,
+            tls,
+            ahead: !reused && id % 2 == 0,
+            stale,
+        });
     let head =
         (any::<u64>(), any::<bool>(), option::of(any::<u32>()), any::<u16>(), nanos(), moments, state());
     let body = (

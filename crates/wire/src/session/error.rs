@@ -187,6 +187,9 @@ pub(super) fn hints_for_silence(endpoint: &Endpoint, error: &AskError) -> Vec<St
             "something listens on {host}:{port}. Did you mean\n        inferometer run http://{host}:{port} …"
         ));
     }
+    if let Some(path) = &endpoint.unix {
+        hints.push(format!("whether a server listens on {} is shown by `ss -xl`", path.display()));
+    }
     hints.push(
         "to try without a server\n        inferometer run sim://llama-3.1-8b@h100 --rate 6 --duration 30s"
             .to_owned(),

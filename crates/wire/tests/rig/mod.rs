@@ -2,6 +2,8 @@
 #![allow(dead_code, reason = "each test file uses a part")]
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
+pub mod http2;
+
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -97,6 +99,21 @@ impl Server {
         let asked = self.asked.lock().unwrap();
         asked.iter().map(|a| a.connection).collect::<std::collections::BTreeSet<_>>().len()
     }
+}
+
+/// TLS for `localhost`, below the root in `tests/data/tls-root.pem`.
+pub fn tls_config() -> rustls::ServerConfig {
+    use rustls::pki_types::pem::PemObject;
+    use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let leaf = CertificateDer::from_pem_slice(include_bytes!("../data/tls-leaf.pem")).unwrap();
+    let key = PrivateKeyDer::from_pem_slice(include_bytes!("../data/tls-leaf.key")).unwrap();
+    rustls::ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![leaf], key)
+        .unwrap()
 }
 
 pub fn read_request(stream: &mut impl Read) -> Option<(String, String)> {
