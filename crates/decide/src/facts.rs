@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use measure::Measures;
 use measure::instrument::send_lag;
 use record::{Request, Run};
-use spec::{Load, Metric, Nanos, Phase, Target, View};
+use spec::{Load, Metric, Nanos, Phase, Spec, Target, View};
 
 use crate::limits;
 
@@ -84,21 +84,7 @@ impl<'a> Facts<'a> {
         if self.run.machine.iter().any(|m| m.target.is_some()) {
             return false;
         }
-        let loopback = |text: &str| {
-            text.parse::<SocketAddr>()
-                .map(|a| a.ip())
-                .or_else(|_| text.parse::<IpAddr>())
-                .is_ok_and(|ip| ip.is_loopback())
-        };
-        let local = |target: &Target| {
-            let Target::Http(url) = target else { return false };
-            let host = url.split_once("://").map_or(url.as_str(), |(_, rest)| rest);
-            let host = host.split(['/', ':']).next().unwrap_or(host);
-            host == "localhost" || url.contains("://[::1]") || loopback(host)
-        };
-        header.spec.client.unix.is_some()
-            || header.spec.target.iter().any(local)
-            || header.environment.addresses.iter().any(|a| loopback(a))
+        is_local(&header.spec, &header.environment.addresses)
     }
 
     /// Whether latencies that have a start begin at the intended send.
@@ -127,6 +113,23 @@ impl<'a> Facts<'a> {
     pub fn not_ok(&self) -> u64 {
         self.measures.counts.offered.saturating_sub(self.measures.counts.ok)
     }
+}
+
+/// Whether a run's server is on this machine, by its names or its addresses.
+pub fn is_local(spec: &Spec, addresses: &[String]) -> bool {
+    let loopback = |text: &str| {
+        text.parse::<SocketAddr>()
+            .map(|a| a.ip())
+            .or_else(|_| text.parse::<IpAddr>())
+            .is_ok_and(|ip| ip.is_loopback())
+    };
+    let local = |target: &Target| {
+        let Target::Http(url) = target else { return false };
+        let host = url.split_once("://").map_or(url.as_str(), |(_, rest)| rest);
+        let host = host.split(['/', ':']).next().unwrap_or(host);
+        host == "localhost" || url.contains("://[::1]") || loopback(host)
+    };
+    spec.client.unix.is_some() || spec.target.iter().any(local) || addresses.iter().any(|a| loopback(a))
 }
 
 /// Latencies that start at the intended send in user view.

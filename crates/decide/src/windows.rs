@@ -190,14 +190,7 @@ impl LimitedWindows {
         for slice in machine_slices(facts) {
             // A sample and a window never start together: a slice marks the window of its middle.
             let Some(i) = facts.window_of(slice.middle()) else { continue };
-            let found = [
-                (Cause::OtherWork, slice.crowded() && attributable),
-                (Cause::Steal, slice.robbed()),
-                (Cause::RunQueue, slice.starved()),
-            ];
-            for (cause, _) in found.into_iter().filter(|(_, found)| *found) {
-                self.mark(i, cause, true);
-            }
+            slice.causes(attributable).for_each(|cause| self.mark(i, cause, true));
         }
     }
 
@@ -328,19 +321,23 @@ impl LimitedWindows {
 
 /// What the machine did between two samples, as shares.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Slice {
-    from: Nanos,
-    to: Nanos,
+pub struct Slice {
+    /// The earlier sample.
+    pub from: Nanos,
+    /// The later one.
+    pub to: Nanos,
     /// Of all cores, by other processes than this one and a known target.
-    pub(crate) others: f64,
+    pub others: f64,
     /// Of all cores, by the hypervisor.
-    pub(crate) steal: f64,
-    wait: f64,
+    pub steal: f64,
+    /// Of the time in which lanes were ready to run: waiting for a core.
+    pub wait: f64,
     wait_per_slice: Nanos,
 }
 
 impl Slice {
-    fn between(a: &MachineSample, b: &MachineSample) -> Option<Self> {
+    /// `None` unless time has passed.
+    pub fn between(a: &MachineSample, b: &MachineSample) -> Option<Self> {
         let elapsed = b.at.since(a.at).filter(|d| d.0 > 0)?;
         let capacity = elapsed.0 as f64 * f64::from(b.cores.max(1));
         let ours = b.own.saturating_since(a.own)
@@ -369,6 +366,15 @@ impl Slice {
     /// Lanes waited for a core.
     pub(crate) fn starved(&self) -> bool {
         self.wait > limits::LANE_WAIT && self.wait_per_slice > limits::LANE_WAIT_SLICE
+    }
+    /// What of it limits this side; `attributable`: other work cannot be the target's own.
+    pub fn causes(&self, attributable: bool) -> impl Iterator<Item = Cause> + use<> {
+        let found = [
+            (Cause::OtherWork, self.crowded() && attributable),
+            (Cause::Steal, self.robbed()),
+            (Cause::RunQueue, self.starved()),
+        ];
+        found.into_iter().filter_map(|(cause, found)| found.then_some(cause))
     }
     /// Beyond any limit.
     pub(crate) fn fails(&self) -> bool {

@@ -1,9 +1,12 @@
 //! One measurement, from a spec to its records: engine, session, plan, prompts, lanes, journal.
 
+mod course;
 mod endpoint;
 mod journal;
 mod progress;
 mod prompts;
+mod view;
+mod watch;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,6 +24,7 @@ use crate::embedded::Embedded;
 use crate::failure::Failure;
 use crate::printer::Printer;
 use endpoint::Claim;
+use watch::Watch;
 
 /// A measurement that was made.
 pub struct Measured {
@@ -146,6 +150,9 @@ pub fn measure_within(
     };
 
     let live = Arc::new(Live::new());
+    // A simulated engine is a process whose share is known.
+    let attributable = engine.is_some() || !decide::facts::is_local(&spec, &session.addresses());
+    let watch = Arc::new(Watch::new(attributable));
     let journal = journal::Journal::start(
         &folder,
         header,
@@ -153,8 +160,10 @@ pub fn measure_within(
         spec.client.keep_text,
         scrubber.clone(),
         Arc::clone(&stop),
+        Arc::clone(&watch),
     )?;
-    let screen = progress::start(&spec, &plan, Arc::clone(&live), printer, progress);
+    let scene = progress::Scene { live: Arc::clone(&live), watch, stop: Arc::clone(&stop) };
+    let screen = progress::start(&spec, &plan, scene, printer, progress);
     let target_cpu = engine.as_ref().map(|engine| {
         let pid = engine.pid();
         Box::new(move || clock::cpu::of_process(pid)) as Box<dyn Fn() -> Option<Nanos> + Send>

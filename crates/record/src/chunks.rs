@@ -38,6 +38,10 @@ impl Chunks {
     pub fn len(&self) -> usize {
         self.count as usize
     }
+    /// Bytes of memory that they take.
+    pub(crate) fn memory(&self) -> usize {
+        self.bytes.len()
+    }
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.count == 0

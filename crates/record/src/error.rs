@@ -76,6 +76,16 @@ pub enum RecordError {
         /// Which file.
         path: PathBuf,
     },
+    /// A disk that takes nothing any more.
+    #[error(
+        "nothing could be written to {} for {seconds} s: its disk stands still. What it holds was kept; keep runs in a folder on another disk", .path.display()
+    )]
+    Stuck {
+        /// Which file.
+        path: PathBuf,
+        /// For how long.
+        seconds: u64,
+    },
     /// A fault of ours.
     #[error(
         "the journal's writer died of a fault in inferometer; the journal holds what was written before. Please report it"

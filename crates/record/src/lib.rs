@@ -22,7 +22,7 @@ pub use error::RecordError;
 pub use folder::{FirstRequest, RunFolder};
 pub use journal::{Entry, Footer, Header, Run, Stopped};
 pub use reader::{Text, read, texts};
-pub use recorder::{Recorder, Written};
+pub use recorder::{Entries, Gone, Recorder, Waiting, Written};
 pub use row::{
     Chunk, Connection, FailureClass, Finish, InputTokens, Kind, Oddity, OutputTokens, PromptIdentity,
     Request, State, TimeoutKind,

@@ -646,11 +646,15 @@ fn entries_that_pile_up_behind_a_slow_disk_block_nobody_and_are_a_warning() {
     stands.recv().unwrap();
     // The disk stands still, sending goes on.
     (1..25_000).for_each(|seq| sender.send(Entry::Retokenised { seq, tokens: 1 }).unwrap());
+    let waiting = recorder.waiting();
+    assert_eq!(waiting.entries, 24_999);
+    assert!(waiting.bytes >= 24_999 * std::mem::size_of::<Entry>() as u64, "{waiting:?}");
     drop(open);
     let written = recorder.finish(footer());
     assert_eq!((written.deepest, written.counts.entries), (24_999, 25_002));
     let warnings = read_bytes(&disk.taken()).unwrap().footer.warnings;
     assert!(warnings[0].contains("up to 24999 entries waited"), "{warnings:?}");
+    assert!(warnings[0].contains(" MiB of memory"), "{warnings:?}");
 }
 
 /// Prints figures; run with `--ignored` in a release build.

@@ -118,7 +118,8 @@ pub(crate) async fn exchange(
     order: &Order,
     admitted: Option<Nanos>,
 ) -> (Request, Option<String>) {
-    desk.live.enter();
+    let due = order.intended.max(admitted.unwrap_or_default());
+    desk.live.enter(desk.time.now().saturating_since(due));
     let mut first_write = None;
     let mut number = 1;
     let result = loop {

@@ -7,6 +7,8 @@ use spec::{Nanos, Phase};
 
 /// Requests that the ring of recent ones holds.
 const RING: usize = 4096;
+/// A request that a lane begins with later than this after its moment counts as late.
+pub const LATE: Nanos = Nanos::from_millis(2);
 
 /// Counters of a run, and its recent requests.
 #[derive(Debug)]
@@ -26,6 +28,8 @@ pub struct Live {
     output_tokens: AtomicU64,
     measured: AtomicU64,
     lag_worst: AtomicU64,
+    late: AtomicU64,
+    lag_recent: AtomicU64,
     ring: Vec<Slot>,
     next: AtomicU64,
 }
@@ -68,6 +72,8 @@ pub struct Snapshot {
     pub measured: u64,
     /// Longest time from an intended send to the first byte written.
     pub lag_worst: Nanos,
+    /// Requests that a lane began with later than [`LATE`].
+    pub late: u64,
 }
 
 /// A request that ended a short while ago. Zero stands for "not defined" in `ttft` and `tpot`.
@@ -103,6 +109,8 @@ impl Default for Live {
             output_tokens: AtomicU64::new(0),
             measured: AtomicU64::new(0),
             lag_worst: AtomicU64::new(0),
+            late: AtomicU64::new(0),
+            lag_recent: AtomicU64::new(0),
             ring: (0..RING).map(|_| Slot::default()).collect(),
             next: AtomicU64::new(0),
         }
@@ -132,6 +140,7 @@ impl Live {
             output_tokens: self.output_tokens.load(Relaxed),
             measured: self.measured.load(Relaxed),
             lag_worst: Nanos(self.lag_worst.load(Relaxed)),
+            late: self.late.load(Relaxed),
         }
     }
     /// So many connections are to be opened ahead of the first request.
@@ -159,11 +168,22 @@ impl Live {
             .collect()
     }
 
+    /// The longest lag with which a lane began with a request since this was last asked, for the one
+    /// display that asks.
+    pub fn take_lag(&self) -> Nanos {
+        Nanos(self.lag_recent.swap(0, Relaxed))
+    }
+
     pub(crate) fn begin(&self, origin_raw_ns: u64) {
         self.origin_raw_ns.store(origin_raw_ns, Relaxed);
         self.began.store(true, std::sync::atomic::Ordering::Release);
     }
-    pub(crate) fn enter(&self) {
+    /// A lane begins with a request, this long after it was due.
+    pub(crate) fn enter(&self, lag: Nanos) {
+        if lag > LATE {
+            self.late.fetch_add(1, Relaxed);
+        }
+        self.lag_recent.fetch_max(lag.0, Relaxed);
         let now = self.in_flight.fetch_add(1, Relaxed) + 1;
         self.peak.fetch_max(now, Relaxed);
     }
@@ -234,7 +254,7 @@ mod tests {
         row.state = State::Ok;
         row.write_begin = Some(Nanos(7));
         row.closed = Some(Nanos(100));
-        live.enter();
+        live.enter(Nanos::from_millis(3));
         live.sent();
         live.ended(&row);
         live.leave();
@@ -245,6 +265,10 @@ mod tests {
             (1, 1, 1, 0, 1)
         );
         assert_eq!((snapshot.measured, snapshot.lag_worst, live.rows()), (2, Nanos(2), 2));
+        assert_eq!(
+            (snapshot.late, live.take_lag(), live.take_lag()),
+            (1, Nanos::from_millis(3), Nanos::ZERO)
+        );
         let recent = live.recent(Nanos::ZERO);
         assert_eq!(recent, [Recent { ended: Nanos(100), lag: Nanos(2), ..Recent::default() }]);
         assert!(live.recent(Nanos(101)).is_empty());

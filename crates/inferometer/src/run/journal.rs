@@ -7,11 +7,17 @@ use std::thread::JoinHandle;
 
 use anyhow::{Context, Result, anyhow};
 use corpus::{Corpus, Tokenizer};
-use record::{Entry, Footer, Header, RecordError, Recorder, Run, RunFolder, Scrubber, Stopped};
+use record::{
+    Entries, Entry, Footer, Header, RecordError, Recorder, Run, RunFolder, Scrubber, Stopped, Waiting,
+};
 use wire::Output;
 
+use super::watch::Watch;
 use crate::failure::Failure;
 use crate::printer::Printer;
+
+/// Records that wait for the disk may take this much memory; beyond it the run ends.
+const MOST_WAITING: u64 = 512 << 20;
 
 /// The way of a run's records to the disk.
 pub struct Journal {
@@ -26,6 +32,8 @@ struct Relayed {
     recorder: Option<Recorder>,
     error: Option<RecordError>,
     answers: Vec<(u64, String)>,
+    /// What waited for the disk when that became too much.
+    overrun: Option<Waiting>,
 }
 
 impl Journal {
@@ -37,6 +45,7 @@ impl Journal {
         keep_text: bool,
         scrubber: Scrubber,
         stop: Arc<AtomicBool>,
+        watch: Arc<Watch>,
     ) -> Result<Self> {
         let (sink, outputs) = channel();
         let tokenizer = corpus.tokenizer().cloned();
@@ -46,6 +55,7 @@ impl Journal {
             header,
             scrubber,
             stop,
+            watch,
             keep_text,
             keep_answers: tokenizer.is_some(),
         };
@@ -68,6 +78,7 @@ impl Journal {
             let why = relayed.error.map_or_else(|| anyhow!("the run never began"), anyhow::Error::from);
             return Err(Failure::request(why).into());
         };
+        footer.warnings.extend(relayed.overrun.map(overrun));
         if recorder.failed() {
             footer.stopped = Stopped::WriteError;
         } else if let Some(tokenizer) = &self.tokenizer {
@@ -96,20 +107,31 @@ impl Journal {
     }
 }
 
+/// Why a run ended that the disk could not follow, for its record.
+fn overrun(waiting: Waiting) -> String {
+    format!(
+        "the run was ended because its records came faster than the disk took them: {} entries waited and took {} MiB \
+         of memory. Keep runs on a faster disk, leave cores free, or measure at a lower load",
+        waiting.entries,
+        waiting.bytes >> 20
+    )
+}
+
 /// The thread between lanes and journal.
 struct Relay {
     folder: RunFolder,
     header: Header,
     scrubber: Scrubber,
     stop: Arc<AtomicBool>,
+    watch: Arc<Watch>,
     keep_text: bool,
     keep_answers: bool,
 }
 
 impl Relay {
     fn run(self, outputs: &Receiver<Output>) -> Relayed {
-        let mut relayed = Relayed { recorder: None, error: None, answers: Vec::new() };
-        let mut entries: Option<Sender<Entry>> = None;
+        let mut relayed = Relayed { recorder: None, error: None, answers: Vec::new(), overrun: None };
+        let mut entries: Option<Entries> = None;
         while let Ok(output) = outputs.recv() {
             match output {
                 Output::Began { monotonic_origin_ns, wall_origin_ns } => {
@@ -138,12 +160,17 @@ impl Relay {
                     }
                     send(entries.as_ref(), Entry::Request(request));
                 }
-                Output::Sample(entry) => send(entries.as_ref(), entry),
+                Output::Sample(entry) => {
+                    let waiting = relayed.recorder.as_ref().map(Recorder::waiting).unwrap_or_default();
+                    self.watch.note(&entry, waiting);
+                    relayed.overrun = relayed.overrun.or(Some(waiting).filter(|w| w.bytes > MOST_WAITING));
+                    send(entries.as_ref(), entry);
+                }
                 // A lane that was left behind keeps its sender: the end is told, not waited for.
                 Output::Ended => break,
             }
-            // A disk that is full ends the run cleanly, with what was written.
-            if relayed.recorder.as_ref().is_some_and(Recorder::failed) {
+            // A disk that is full or far too slow ends the run cleanly, with what there is.
+            if relayed.overrun.is_some() || relayed.recorder.as_ref().is_some_and(Recorder::failed) {
                 self.stop.store(true, Ordering::Relaxed);
             }
         }
@@ -160,7 +187,7 @@ impl Relay {
 }
 
 /// The journal outlives every sender; one that failed has said so by its own flag.
-fn send(entries: Option<&Sender<Entry>>, entry: Entry) {
+fn send(entries: Option<&Entries>, entry: Entry) {
     if let Some(entries) = entries {
         let _ = entries.send(entry);
     }
