@@ -51,7 +51,7 @@ impl LaneTime {
     /// `seen`: when, on `CLOCK_MONOTONIC`; `wall`: the kernel's own stamp; `empty_at`: the socket held
     /// nothing then; `polled`: the poll before the one that told of the read ended then, so that the
     /// bytes came later.
-    pub(crate) fn stamp(&self, seen: u64, wall: Option<i64>, empty_at: u64, polled: u64, read: u32) -> Stamp {
+    pub fn stamp(&self, seen: u64, wall: Option<i64>, empty_at: u64, polled: u64, read: u32) -> Stamp {
         let clock = self.clock.get();
         let (seen, empty_at) = (clock.at_raw(seen), clock.at_raw(empty_at));
         let kernel = wall.filter(|_| self.kernel).and_then(|w| self.map.to_run(&clock, w, empty_at, seen));

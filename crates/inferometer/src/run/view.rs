@@ -124,12 +124,13 @@ impl View<'_> {
 
     fn draw(&self, frame: &mut Frame, picture: &Picture) {
         let server = picture.seen.server.is_some();
-        let health = 2 + self.client(picture).len() as u16;
+        let width = usize::from(frame.area().width).saturating_sub(2).max(1);
+        let health: usize = 2 + self.client(picture).iter().map(|l| l.width().div_ceil(width)).sum::<usize>();
         let [title, bar, main, client, server_at, foot] = Layout::vertical([
             Constraint::Length(1),
             Constraint::Length(2),
             Constraint::Min(8),
-            Constraint::Length(health.min(8)),
+            Constraint::Length(health.min(8) as u16),
             Constraint::Length(if server { 3 } else { 0 }),
             Constraint::Length(1),
         ])
@@ -158,7 +159,7 @@ impl View<'_> {
         let line = Line::from(vec![
             Span::styled(on.repeat(full), self.tone(Color::Blue)),
             Span::styled(off.repeat(width - full), self.faint()),
-            Span::raw(format!("  {place}")),
+            Span::raw(self.plain(format!("  {place}"))),
         ]);
         frame.render_widget(Paragraph::new(line), area);
     }
@@ -199,7 +200,7 @@ impl View<'_> {
         let mut lines = vec![self.dim(format!("{:<6}{:>10} {:>10} {:>10}", "", "p50", "p95", "p99"))];
         let of = |value: fn(&Recent) -> Nanos| picture.recent.iter().map(value).filter(|t| t.0 > 0).collect();
         for (name, values) in [("TTFT", of(|r| r.ttft)), ("TPOT", of(|r| r.tpot))] {
-            lines.push(Line::raw(percentiles(name, values)));
+            lines.push(Line::raw(self.plain(percentiles(name, values))));
         }
         let tokens: u64 = picture.recent.iter().map(|r| r.tokens).sum();
         lines.push(Line::raw(""));
@@ -224,19 +225,19 @@ impl View<'_> {
         }
         let sign = if self.style.ascii { "!" } else { "✕" };
         for (_, text) in &picture.troubles {
-            lines.push(Line::styled(format!("{sign} {text}"), self.tone(Color::Red)));
+            lines.push(Line::styled(self.plain(format!("{sign} {text}")), self.tone(Color::Red)));
         }
         let known = |value: Option<String>| value.unwrap_or_else(|| "–".to_owned());
         let (_, late, worst) = self.sends.recent();
         lines.push(self.dim(format!(
-            "busiest lane {} of a core   heartbeat {}   late sends {}, worst {}",
+            "busiest lane {}   heartbeat {}   late sends {} (worst {})",
             known(seen.busiest().map(percent)),
             known(seen.heartbeat().map(|h| time(h.0 as f64))),
             count(late),
             time(worst.0 as f64),
         )));
         lines.push(self.dim(format!(
-            "other work {} of the cores   steal {}   journal {}",
+            "other work {} of all cores   steal {}   journal {}",
             known(seen.slice.map(|s| percent(s.others))),
             known(seen.slice.map(|s| percent(s.steal))),
             journal_words(seen.waiting).unwrap_or_else(|| "follows".to_owned()),
@@ -311,7 +312,7 @@ fn percentiles(name: &str, mut values: Vec<Nanos>) -> String {
     values.sort_unstable();
     let at = |p: usize| match values.len() {
         0 => "–".to_owned(),
-        n => time(values[(n * p).div_ceil(100).max(1) - 1].0 as f64).replace(NBSP, " "),
+        n => time(values[(n * p).div_ceil(100).max(1) - 1].0 as f64),
     };
     format!("{name:<6}{:>10} {:>10} {:>10}", at(50), at(95), at(99))
 }

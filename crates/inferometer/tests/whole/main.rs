@@ -2,6 +2,7 @@
 
 mod accuracy;
 mod cli;
+mod clock_steps;
 mod endpoint;
 mod engine;
 mod faults;
