@@ -1,6 +1,7 @@
 //! The whole: the real binary against the simulated engine and against a real one.
 
 mod accuracy;
+mod bottleneck;
 mod cli;
 mod clock_steps;
 mod endpoint;
@@ -13,4 +14,5 @@ mod mangled;
 mod scripted;
 mod self_check;
 mod storage;
+mod witness;
 mod wrong_answers;
