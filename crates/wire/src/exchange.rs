@@ -8,7 +8,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 
-use record::{Connection, FailureClass, Request, State, TimeoutKind};
+use record::{Connection, FailureClass, Oddity, Request, State, TimeoutKind};
 use spec::{Dialect, Nanos, Secret, Targets, Timeouts};
 
 use crate::answer::{AnswerBuilder, EndOfBody, Expect};
@@ -213,6 +213,10 @@ async fn open(desk: &Desk, station: &Station, row: &mut Request) -> Option<Conn>
         Ok(Ok(conn)) => return Some(conn),
         Ok(Err(DialError::Connect(words))) => failed(FailureClass::Connect, words),
         Ok(Err(DialError::Tls(words))) => failed(FailureClass::Tls, words),
+        Ok(Err(DialError::OwnLimit(words))) => {
+            row.oddities.push(Oddity::OwnLimit);
+            failed(FailureClass::Connect, words)
+        }
         Err(Cutoff::Limit) => timed_out(TimeoutKind::Connect),
         Err(Cutoff::Cut) => State::Cancelled,
     };
