@@ -269,7 +269,10 @@ impl Dialer {
             }
             Some(path) => {
                 let address = path.display().to_string();
-                let failed = |e: std::io::Error| DialError::Connect(format!("{address}: {}", explain(&e)));
+                let failed = |error: std::io::Error| match own_limit(&error) {
+                    None => DialError::Connect(format!("{address}: {error}")),
+                    Some(advice) => DialError::OwnLimit(format!("{address}: {error}{advice}")),
+                };
                 (Socket::Unix(UnixStream::connect(path).await.map_err(failed)?), address)
             }
         };
