@@ -1,6 +1,8 @@
 //! Development tasks: `cargo xtask help`.
 
+mod bench;
 mod engines;
+mod peers;
 mod tools;
 
 use std::io::{BufRead, BufReader};
@@ -18,7 +20,11 @@ cargo xtask TASK
   test-fast  unit and property tests only
   engines    install the real engine into .cache/ and print its paths
   schema     write the JSON Schemas in docs/ again
-  bench      what a streamed event costs the client, beside a bare reader (docs/performance.md)
+  bench [NAME…]
+             measures and writes the tables of docs/performance.md (on a quiet machine), all or those named:
+BENCHES
+  peers [--install]
+             the comparison with other clients (those installed in .cache/peers), into docs/performance.md
   fuzz       run every fuzz target for a minute (needs cargo-fuzz and a nightly toolchain)
 ";
 
@@ -29,10 +35,11 @@ fn main() -> ExitCode {
         Some("test-fast") => nextest(&["--workspace", "--lib"], &[]),
         Some("engines") => engines::install().map(|e| say(&format!("{e:#?}"))),
         Some("schema") => schema(),
-        Some("bench") => run(cargo(&["bench", "--locked", "-p", "wire", "--bench", "event_cost"])),
+        Some("bench") => bench::run(&std::env::args().skip(2).collect::<Vec<_>>()),
+        Some("peers") => peers::run(&std::env::args().skip(2).collect::<Vec<_>>()),
         Some("fuzz") => fuzz(),
         _ => {
-            say(HELP);
+            say(&HELP.replace("BENCHES\n", &bench::list()));
             return ExitCode::from(if task.is_none_or(|t| t == "help") { 0 } else { 2 });
         }
     };
@@ -82,6 +89,7 @@ fn test() -> Result<()> {
     // The tests of the whole start the engine themselves, from these paths.
     nextest(&["--workspace", "--locked"], &engines.environment())?;
     run(cargo(&["test", "--workspace", "--locked", "--doc", "--quiet"]))?;
+    bench::instructions::gate()?;
     release_binary()
 }
 
@@ -131,6 +139,16 @@ fn best_of(times: u32, mut command: impl FnMut() -> Command) -> Result<Duration>
     Ok(all.into_iter().min().unwrap_or_default())
 }
 
+/// The address that a simulated engine says on its standard output.
+fn address(engine: &mut std::process::Child) -> Result<String> {
+    let mut line = String::new();
+    if let Some(out) = engine.stdout.take() {
+        BufReader::new(out).read_line(&mut line)?;
+    }
+    let url = line.split('"').find(|part| part.starts_with("http://"));
+    url.map(str::to_owned).context("the engine gave no address")
+}
+
 /// One request to a simulated engine that is ready, from the start of the process to its exit, its vocabulary and its
 /// journal included.
 fn one_request(binary: &Path) -> Result<Duration> {
@@ -139,18 +157,13 @@ fn one_request(binary: &Path) -> Result<Duration> {
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()?;
-    let mut line = String::new();
-    if let Some(out) = engine.stdout.take() {
-        BufReader::new(out).read_line(&mut line)?;
-    }
-    let url =
-        line.split('"').find(|part| part.starts_with("http://")).context("the engine gave no address")?;
+    let url = address(&mut engine)?;
     let runs = root().join("target/start-up");
     let best = best_of(10, || {
         let mut command = Command::new(binary);
         command.args([
             "run",
-            url,
+            &url,
             "--requests",
             "1",
             "--concurrency",

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use spec::{
     Analysis, Api, Burstiness, CacheProtocol, Client, Closed, Dialect, Extent, Force, LengthControl, Lengths,
     Load, MaxField, Nanos, Open, Phase, Phases, Ramp, Rate, Readiness, Sampling, Slo, Source, Span, Spec,
-    Target, Timeouts, Tls, TokenizerChoice, Warmup, Workload,
+    Target, Timeouts, Tls, TokenizerChoice, Warmup, Workload, seed,
 };
 
 use plan::{Intent, Lists, Plan, PlanError};
@@ -228,6 +228,32 @@ fn fingerprints_tell_plans_apart() {
     assert_eq!(of(&base), of(&other));
     // The same on every machine.
     assert_eq!(of(&base), 1_308_272_792_507_681_970);
+}
+
+/// T13: one seed gives the same intents, to the byte, in every run and on every platform.
+#[test]
+fn a_seed_gives_the_same_bytes_everywhere() {
+    let hash = |plan: &Plan| {
+        let mut hash = seed::Fnv::default();
+        let all =
+            plan.open_intents().into_iter().flatten().chain(plan.closed_intents().into_iter().flatten());
+        for intent in all {
+            hash.word(intent.seq);
+            hash.word(intent.at.0);
+            hash.word(u64::from(intent.phase == Phase::Measure));
+            hash.word(intent.isl.map_or(u64::MAX, u64::from));
+            hash.word(intent.osl.map_or(u64::MAX, u64::from));
+        }
+        hash.value()
+    };
+    let mut poisson = spec(Load::Open(open(50.0, 1.0)), Warmup::Requests(100), Extent::Requests(20_000), 42);
+    poisson.workload.osl = Lengths::Normal { mean: 200.0, sd: 60.0, max: Some(500) };
+    let mut bursty = spec(Load::Open(open(7.0, 0.3)), Warmup::None, Extent::Duration(secs(600.0)), 7);
+    bursty.workload.osl = Lengths::Uniform { min: 1, max: 9 };
+    let users = spec(closed(32, 0.5), Warmup::Requests(64), Extent::Requests(5_000), u64::MAX);
+    let hashes = || [&poisson, &bursty, &users].map(|spec| hash(&Plan::new(spec).unwrap()));
+    assert_eq!(hashes(), [16_089_808_732_260_733_988, 6_282_459_007_545_540_451, 2_888_202_357_774_398_797]);
+    assert_eq!(hashes(), hashes());
 }
 
 fn any_open() -> impl Strategy<Value = Open> {

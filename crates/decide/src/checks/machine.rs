@@ -65,9 +65,8 @@ pub fn machine(facts: &Facts) -> Check {
 }
 
 /// The busiest lane in the busiest window, as a share of its core; `None` where lanes were not observed.
-/// A lane that runs at all uses some time: none means that the system did not tell.
 pub fn busiest_share(facts: &Facts) -> Option<f64> {
-    lane_shares(facts).into_iter().flatten().reduce(f64::max).filter(|share| *share > 0.0)
+    lane_shares(facts).into_iter().flatten().reduce(f64::max)
 }
 
 /// Lanes were not the bottleneck.

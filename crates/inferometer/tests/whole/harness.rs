@@ -233,6 +233,12 @@ impl Sim {
         self.child.id()
     }
 
+    /// Ends it in order, so that its log is whole.
+    pub fn end(mut self) {
+        drop(self.child.stdin.take());
+        self.child.wait().expect("ended");
+    }
+
     /// Kills it at once.
     pub fn kill(&mut self) {
         self.child.kill().expect("killed");

@@ -283,7 +283,7 @@ pub fn refused(spec: &Spec) -> wire::DriveError {
     drive(spec, Arc::default(), sink, Arc::new(Live::new())).unwrap_err()
 }
 
-fn drive(
+pub fn drive(
     spec: &Spec,
     stop: Arc<AtomicBool>,
     sink: std::sync::mpsc::Sender<Output>,

@@ -1,0 +1,1 @@
+//! Nothing: the counts are in `benches/`.
