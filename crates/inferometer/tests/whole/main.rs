@@ -18,6 +18,6 @@ mod scripted;
 mod self_check;
 mod sends;
 mod storage;
-mod witness;
 mod truth;
+mod witness;
 mod wrong_answers;
