@@ -125,7 +125,7 @@ fn peak_memory(pid: u32) -> Option<u64> {
 }
 
 /// What a run printed and how it ended.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Run {
     pub code: i32,
     pub json: Value,
@@ -280,4 +280,12 @@ pub fn percentile(values: &mut [f64], share: f64) -> f64 {
     assert!(!values.is_empty());
     values.sort_by(f64::total_cmp);
     values[((values.len() as f64 * share).ceil() as usize).clamp(1, values.len()) - 1]
+}
+
+/// The percentile by interpolation between ranks (definitions §4, `linear`).
+pub fn linear(values: &mut [f64], share: f64) -> f64 {
+    values.sort_by(f64::total_cmp);
+    let rank = share * (values.len() - 1) as f64;
+    let (below, above) = (values[rank.floor() as usize], values[rank.ceil() as usize]);
+    below + (above - below) * rank.fract()
 }

@@ -22,7 +22,7 @@ fn heard(folder: &Path) -> usize {
     journal().and_then(|path| record::read(&path).ok()).map_or(0, |run| run.requests.len())
 }
 
-fn wait_for_requests(folder: &Path, n: usize) {
+pub fn wait_for_requests(folder: &Path, n: usize) {
     wait_until("requests in the journal", Duration::from_secs(30), || heard(folder) >= n);
 }
 
@@ -84,7 +84,8 @@ fn a_killed_run_is_readable_up_to_its_last_second() {
                         // The rate is part of the run's name, by which the engine's log knows it.
                         let rate = (20 + number).to_string();
                         let args = [url, "--rate", &rate, "--duration", "60s", "--isl", "16", "--osl", "8"];
-                        let started = Started::run(&runs, &[&args[..], &["--warmup", "none"]].concat());
+                        let more = ["--warmup", "none", "--if-busy", "share"];
+                        let started = Started::run(&runs, &[&args[..], &more].concat());
                         let after = Duration::from_millis(300 + mix(SEED ^ mix(*number)) % 3700);
                         std::thread::sleep(after);
                         let at = clock::Clock::with_origin(0).now().0;

@@ -1,6 +1,7 @@
 //! The whole: the real binary against the simulated engine and against a real one.
 
 mod accuracy;
+mod bottleneck;
 mod cli;
 mod endpoint;
 mod engine;
@@ -12,4 +13,5 @@ mod mangled;
 mod scripted;
 mod self_check;
 mod storage;
+mod witness;
 mod wrong_answers;

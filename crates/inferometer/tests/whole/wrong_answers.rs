@@ -311,6 +311,11 @@ fn an_answer_that_never_comes_to_an_end() {
         // Complete, but the server does not let go.
         says("all but the end mark", Fine(&[Oddity::NoDone]), up_to(4)).with(SHORT),
         says("all but the last chunk", Fine(&[]), up_to(5)),
+        row("pings behind the end mark", Fine(&[]), move |link| {
+            link.send(up_to(5));
+            link.drip(chunk(": ping\n\n"), every);
+            After::Close
+        }),
         row("trailers without end", Fine(&[]), move |link| {
             link.send(up_to(5) + "0\r\nx-a: ");
             link.drip("y", every);
@@ -343,6 +348,7 @@ fn an_answer_that_is_far_too_large() {
         flood("a field of the head", Failed(Protocol), "HTTP/1.1 200 OK\r\nx-long: ", "x"),
         flood("fields of the head", Failed(Protocol), "HTTP/1.1 200 OK\r\n", "x-many: 1\r\n"),
         flood("the reason of the status", Failed(Protocol), "HTTP/1.1 200 ", "x"),
+        flood("the length of a chunk", Failed(Protocol), HEAD, "0"),
         flood("an extension of a chunk", Failed(Protocol), &format!("{HEAD}5;x="), "x"),
         flood("trailers", Fine(&[]), &(up_to(5) + "0\r\n"), "x-many: 1\r\n"),
         flood(
