@@ -73,7 +73,7 @@ struct Hearing {
 /// What time limits depend on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Progress {
-    /// When the last byte so far came.
+    /// When the last byte so far came; behind the protocol's very last event no byte counts.
     pub last_byte: Nanos,
     /// The head is complete.
     pub head: bool,
@@ -333,7 +333,7 @@ impl Talk {
         });
         let before = *progress;
         *progress = Progress {
-            last_byte: stamp.seen,
+            last_byte: if progress.over { progress.last_byte } else { stamp.seen },
             head: progress.head || answer.has_head(),
             output: progress.output || answer.has_output(),
             over: progress.over || answer.is_closed(),

@@ -156,7 +156,9 @@ fn verdict(row: &Row, ran: &Run, rows: &[Request]) -> Vec<String> {
         let expected = if struck { &row.becomes } else { &Fine(&[]) };
         let holds = match (expected, &request.state) {
             (Fine(oddities), State::Ok) => {
-                request.oddities == *oddities
+                // On a busy machine the kernel may hand over a segment long after it stamped it.
+                let of_stamps = |odd: &&Oddity| **odd == Oddity::ClampedStamp;
+                request.oddities.iter().filter(|odd| !of_stamps(odd)).eq(*oddities)
                     && request.server_id.as_ref() == Some(&id)
                     && request.output.usage == Some(3)
             }
@@ -442,7 +444,7 @@ fn an_answer_in_strange_http() {
         says("no length of a chunk", Failed(Protocol), chunked(&format!("\r\n{first}\r\n"))),
         says("no chunks at all", Failed(Protocol), chunked(&body)),
         // Other statuses.
-        says("101", Failed(Http5xx), "HTTP/1.1 101 Switching Protocols\r\nupgrade: h2c\r\nconnection: upgrade\r\n\r\n"),
+        says("101", Failed(Protocol), "HTTP/1.1 101 Switching Protocols\r\nupgrade: h2c\r\nconnection: upgrade\r\n\r\n"),
         says("204", Failed(Empty), "HTTP/1.1 204 No Content\r\n\r\n"),
         says("304", Failed(Http5xx), "HTTP/1.1 304 Not Modified\r\n\r\n"),
         says("a redirect", Failed(Http5xx), plain("307 Over There", "location: http://localhost:1/v1\r\n", "")),
