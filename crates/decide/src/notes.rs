@@ -73,6 +73,10 @@ fn answers(run: &Run, measures: &Measures, out: &mut Vec<String>) {
             Oddity::ClampedStamp => {
                 format!("{answers} carry a stamp that was clamped because two clocks disagreed.")
             }
+            Oddity::OwnLimit => format!(
+                "{} never reached the server: this machine had no file or port left for a connection.",
+                counted(n, "request")
+            ),
         });
     }
     if measures.counts.stale_connections > 0 {

@@ -816,6 +816,26 @@ fn a_refused_connection_left_in_time() {
     expect(&trust, CheckId::Failures, CheckState::Fail);
 }
 
+/// One without a connection because this machine had no file left: not sent, and no limit on failures is judged by it.
+#[test]
+fn a_limit_of_this_machine_is_not_the_servers() {
+    let mut run = healthy_open(6.0, 30);
+    run.header.spec.slo.marginal = vec!["error_rate<=0.1%".parse().unwrap()];
+    let request = measured(&mut run).nth(40).unwrap();
+    request.write_begin = None;
+    request.chunks.edit().clear();
+    request.state =
+        record::State::Failed { class: record::FailureClass::Connect, detail: "files".to_owned() };
+    request.oddities = vec![record::Oddity::OwnLimit];
+    let n = measured(&mut run).count();
+    let check = expect(&judge(&run), CheckId::Arrivals, CheckState::Fail);
+    let figure = format!("{} of {n}\u{a0}requests sent in time; no file or port was left here for 1", n - 1);
+    assert_eq!(check.figure, figure);
+    assert!(check.advice.unwrap().contains("ran out of open files (ulimit -n) or ports"));
+    let report = decide::RunReport::build(&run, &Analysis::default());
+    assert_eq!((report.slo.marginal[0].met, report.verdict.exit_code), (None, 3));
+}
+
 #[test]
 fn somebody_else_on_the_server() {
     let mut run = healthy_open(6.0, 30);

@@ -363,4 +363,6 @@ pub enum Oddity {
     SeveralChoices,
     /// Some time ran backwards between two stamps and was clamped.
     ClampedStamp,
+    /// This machine had no file or port left for a connection: the server never heard of the request.
+    OwnLimit,
 }

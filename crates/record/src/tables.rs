@@ -301,6 +301,7 @@ fn oddity_name(oddity: Oddity) -> &'static str {
         Oddity::NoUsage => "no_usage",
         Oddity::SeveralChoices => "several_choices",
         Oddity::ClampedStamp => "clamped_stamp",
+        Oddity::OwnLimit => "own_limit",
     }
 }
 

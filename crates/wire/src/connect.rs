@@ -202,6 +202,9 @@ pub enum DialError {
     /// TLS.
     #[error("{0}")]
     Tls(String),
+    /// A limit of this machine: no server is to blame.
+    #[error("{0}")]
+    OwnLimit(String),
 }
 
 impl Dialer {
@@ -248,6 +251,7 @@ impl Dialer {
 
     async fn tcp(&self) -> Result<(TcpStream, SocketAddr), DialError> {
         let mut failures = Vec::new();
+        let mut own = false;
         for address in self.endpoint.addresses_from(&self.sources) {
             let source = self.source(address);
             let connected = match source {
@@ -261,14 +265,17 @@ impl Dialer {
                 }
                 Err(error) => {
                     let from = source.map_or_else(String::new, |source| format!(" from {source}"));
-                    failures.push(format!("{address}{from}: {}", explain(&error)));
+                    let advice = own_limit(&error);
+                    own |= advice.is_some();
+                    failures.push(format!("{address}{from}: {error}{}", advice.unwrap_or_default()));
                 }
             }
         }
         if failures.is_empty() {
             failures.push("no source address is of the family of an address of the target".to_owned());
         }
-        Err(DialError::Connect(failures.join("; ")))
+        let words = failures.join("; ");
+        Err(if own { DialError::OwnLimit(words) } else { DialError::Connect(words) })
     }
 
     /// The source whose turn it is among those of the family of `to`.
@@ -309,18 +316,17 @@ fn choose_port_late(socket: &TcpSocket) {
     let _ = socket;
 }
 
-/// The system's words, with what to do where the fault is on this side.
-fn explain(error: &std::io::Error) -> String {
-    let advice = match error.raw_os_error() {
-        Some(libc::EMFILE | libc::ENFILE) => {
-            " (this machine's limit of open files, not the server's: raise `ulimit -n`)"
+/// What to do, where a limit of this machine stood in the way.
+fn own_limit(error: &std::io::Error) -> Option<&'static str> {
+    match error.raw_os_error()? {
+        libc::EMFILE | libc::ENFILE => {
+            Some(" (this machine's limit of open files, not the server's: raise `ulimit -n`)")
         }
-        Some(libc::EADDRNOTAVAIL) => {
-            " (this machine has no free port left: keep connections alive, or wait a minute)"
+        libc::EADDRNOTAVAIL => {
+            Some(" (this machine has no free port left: keep connections alive, or wait a minute)")
         }
-        _ => "",
-    };
-    format!("{error}{advice}")
+        _ => None,
+    }
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::task::{Poll, Waker};
 
 use http::HeaderMap;
-use record::{Connection, FailureClass, Request, State, TimeoutKind};
+use record::{Connection, FailureClass, Oddity, Request, State, TimeoutKind};
 use spec::{Dialect, Nanos, Secret, Timeouts};
 
 use crate::answer::{AnswerBuilder, EndOfBody, Expect};
@@ -204,6 +204,10 @@ async fn open(desk: &Desk, row: &mut Request) -> Option<Conn> {
         Ok(Ok(conn)) => return Some(conn),
         Ok(Err(DialError::Connect(words))) => failed(FailureClass::Connect, words),
         Ok(Err(DialError::Tls(words))) => failed(FailureClass::Tls, words),
+        Ok(Err(DialError::OwnLimit(words))) => {
+            row.oddities.push(Oddity::OwnLimit);
+            failed(FailureClass::Connect, words)
+        }
         Err(Cutoff::Limit) => timed_out(TimeoutKind::Connect),
         Err(Cutoff::Cut) => State::Cancelled,
     };

