@@ -390,8 +390,15 @@ proptest! {
         measured(&mut run).filter(|r| r.state.is_ok()).take(more).for_each(fail);
         let after = build(&run);
         prop_assert!(after.trust.verdict >= before.trust.verdict);
-        prop_assert!(rank(after.verdict.exit_code) >= rank(before.verdict.exit_code),
-            "{} then {}", before.verdict.exit_code, after.verdict.exit_code);
+        // Failures in a clump say less than as many that came one by one: what was missed by a hair may
+        // become undecided, where the interval grew; met it never becomes.
+        let width = |r: &RunReport| {
+            let attainment = &r.slo.joint.as_ref()?.attainment;
+            Some(attainment.high? - attainment.low?)
+        };
+        let codes = (before.verdict.exit_code, after.verdict.exit_code);
+        prop_assert!(rank(codes.1) >= rank(codes.0) || codes == (1, 5) && width(&after) > width(&before),
+            "{} then {}", codes.0, codes.1);
         let share = |r: &RunReport| r.slo.joint.as_ref().map(|j| j.good);
         prop_assert!(share(&after) <= share(&before));
     }

@@ -33,7 +33,7 @@ fn main() {
     let far = |(_, ours, law): &(f64, f64, f64)| (ours / law - 1.0).abs();
     let worst = ramp.points.iter().map(far).fold(0.0, f64::max);
     row(
-        "T10 pause of 1.4 s at 500/s, p85 to p99.9 against the ramp",
+        "T10 pause of 1.4 s at 500/s, p85 to p99.9 against the engine's log",
         &format!("within {:.2} %", 100.0 * worst),
         "2 %",
         if ramp.disturbed { "disturbed" } else { "undisturbed" },

@@ -170,7 +170,11 @@ async fn attempt(desk: &Desk, order: &Order, row: &mut Request) -> Option<String
             secrets: desk.secrets.clone(),
             limit: DEFAULT_LIMIT,
         });
-        let (end, closed) = listen(desk, order, row, &conn, answer).await;
+        // Before the wait: while it lasts the answer is the connection's, and takes its room once.
+        let started = desk.time.now();
+        let (id, body) = (identity(desk, order, row.attempts), order.outgoing.body.clone());
+        station.begin(&conn.voice, &id, body, answer, &desk.time);
+        let (end, closed) = listen(desk, order, row, &conn, started).await;
         let (heard, again) = conn.voice.hang_up()?;
         row.write_begin = row.write_begin.or(heard.write_begin);
         row.write_end = heard.write_end;
@@ -180,6 +184,7 @@ async fn attempt(desk: &Desk, order: &Order, row: &mut Request) -> Option<String
             && !desk.flight.is_cut()
         {
             // The server had closed it while idle. The clock runs on; the record says so.
+            drop(heard);
             stale += 1;
             waited = true;
             conn = open(desk, station, row).await?;
@@ -208,7 +213,8 @@ async fn attempt(desk: &Desk, order: &Order, row: &mut Request) -> Option<String
 
 /// A new connection within the limit; `None`: the row says why not.
 async fn open(desk: &Desk, station: &Station, row: &mut Request) -> Option<Conn> {
-    let opened = desk.flight.within(desk.timeouts.connect.0, station.pool.open()).await;
+    // In a box: thousands of requests wait for answers, few for a connection, and this takes more room.
+    let opened = Box::pin(desk.flight.within(desk.timeouts.connect.0, station.pool.open())).await;
     row.state = match opened {
         Ok(Ok(conn)) => return Some(conn),
         Ok(Err(DialError::Connect(words))) => failed(FailureClass::Connect, words),
@@ -233,18 +239,9 @@ fn identity(desk: &Desk, order: &Order, attempt: u32) -> String {
     }
 }
 
-/// Sends and waits for the end of the answer, within the limits; how it ended, and when.
-async fn listen(
-    desk: &Desk,
-    order: &Order,
-    row: &Request,
-    conn: &Conn,
-    answer: AnswerBuilder,
-) -> (End, Nanos) {
+/// Waits for the end of the answer, within the limits; how it ended, and when.
+async fn listen(desk: &Desk, order: &Order, row: &Request, conn: &Conn, started: Nanos) -> (End, Nanos) {
     let voice = &conn.voice;
-    let started = desk.time.now();
-    let (id, body) = (identity(desk, order, row.attempts), order.outgoing.body.clone());
-    desk.station(order).begin(voice, &id, body, answer, &desk.time);
     let mut alarm = pin!(None::<tokio::time::Sleep>);
     let mut armed = Nanos::MAX;
     poll_fn(|cx| {

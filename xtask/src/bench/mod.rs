@@ -17,7 +17,7 @@ struct Bench {
     run: fn() -> Result<String>,
 }
 
-const BENCHES: [Bench; 4] = [
+const BENCHES: [Bench; 5] = [
     Bench {
         name: "events",
         about: "what a streamed event and a plain request cost, beside a bare reader",
@@ -33,6 +33,7 @@ const BENCHES: [Bench; 4] = [
         about: "stamps, pacing and rates against the engine's own log",
         run: || program("accuracy"),
     },
+    Bench { name: "observer", about: "whether watching a run moves its stamps", run: || program("observer") },
     Bench {
         name: "scale",
         about: "10,000 streams at once, 100,000 requests, 1,000,000 requests from tables",

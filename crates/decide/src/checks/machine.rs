@@ -145,21 +145,25 @@ pub fn client_lag(facts: &Facts, limited: &LimitedWindows) -> Check {
         percent(1.0 - limits::CLIENT_LAG_WINDOWS)
     );
     let chunks = || facts.measured.iter().flat_map(|r| &r.chunks);
-    let mut all: Vec<Nanos> =
-        chunks().filter(|c| c.kernel).map(|c| c.seen.saturating_since(c.arrival)).collect();
-    if all.is_empty() {
+    if !chunks().any(|c| c.kernel) {
         let bounds = chunks().map(|c| c.seen.saturating_since(c.earliest)).collect();
         return without_kernel(facts, bounds, limit);
     }
     let judged: Vec<_> = limited.heard.iter().filter(|heard| heard.stamped > 0).collect();
     let windows = judged.len().max(1) as f64;
     let over = judged.iter().filter(|heard| is_p99_beyond(heard.late, heard.stamped)).count();
-    let p99 = quantile(&mut all, 0.99).unwrap_or_default();
+    // Of many reads it is computed already; a list of its own would take half of a run's memory.
+    let known = facts.measures.metrics.get(&Metric::ClientLag).and_then(|m| m.percentile(0.99)?.value());
+    let p99 = known.unwrap_or_else(|| {
+        let mut few: Vec<Nanos> =
+            chunks().filter(|c| c.kernel).map(|c| c.seen.saturating_since(c.arrival)).collect();
+        quantile(&mut few, 0.99).unwrap_or_default().0 as f64
+    });
     let closed = matches!(facts.run.header.spec.load, Load::Closed(_));
     let fails = over as f64 / windows > limits::CLIENT_LAG_WINDOWS;
     let note = (fails && closed)
         .then(|| "in a closed loop the next request of a user leaves late by this lag".to_owned());
-    let mut figure = format!("p99 {}", time(p99.0 as f64));
+    let mut figure = format!("p99 {}", time(p99));
     if over > 0 {
         figure.push_str(&format!(
             "; later in {} of {}",

@@ -83,7 +83,8 @@ pub fn write_journal(path: &Path, run: &Run) {
     let entries = (run.requests.iter().cloned().map(Entry::Request))
         .chain(run.lanes.iter().copied().map(Entry::Lane))
         .chain(run.machine.iter().copied().map(Entry::Machine))
-        .chain(run.clock.iter().copied().map(Entry::Clock));
+        .chain(run.clock.iter().copied().map(Entry::Clock))
+        .chain(run.server.iter().copied().map(Entry::Server));
     entries.for_each(|entry| journal.append(&entry).expect("written"));
     journal.finish(Some(&run.footer)).expect("ended");
 }

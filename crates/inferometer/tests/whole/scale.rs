@@ -68,7 +68,8 @@ fn tables_stand_in_for_a_journal_that_is_gone() {
     std::fs::remove_file(dir.join("telemetry.parquet")).expect("removed");
     let without = show(&dir);
     assert!(without.json["missing"].to_string().contains("telemetry.parquet"), "{}", without.stderr);
-    assert_eq!(without.json["metrics"]["ttft"]["max"], ran.json["metrics"]["ttft"]["max"]);
+    // What the samples told may have capped latencies; the books are the same.
+    assert_eq!(without.json["requests"], ran.json["requests"]);
 }
 
 #[test]

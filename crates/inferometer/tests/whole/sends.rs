@@ -4,6 +4,7 @@ use record::Request;
 use spec::{Nanos, Phase};
 
 use crate::harness::{Sim, only_run, percentile, run, signal};
+use crate::truth::truth;
 
 /// An engine that answers at once.
 pub const INSTANT: &str = "sim://fixed?ttft=1ms&tpot=1ms";
@@ -58,9 +59,11 @@ pub fn critical(n: f64) -> f64 {
 #[derive(Debug)]
 pub struct Ramp {
     pub disturbed: bool,
-    /// Share, the percentile that we report, and what the ramp says: uniform arrivals wait longer than x in the share
-    /// rate · (pause − x) / all.
+    /// Share, the percentile that we report, and the truth: from the moment that a constant rate gives each request to
+    /// the engine's own write of its answer.
     pub points: Vec<(f64, f64, f64)>,
+    /// Nobody waited less than the rest of the pause: the longest truth is no shorter than the pause.
+    pub stood: f64,
     /// The median: nobody waits without the pause.
     pub middle: f64,
 }
@@ -70,7 +73,8 @@ impl Ramp {
         const RATE: f64 = 500.0;
         const ALL: f64 = 3_000.0;
         let folder = tempfile::tempdir().expect("a folder");
-        let sim = Sim::start(INSTANT, None);
+        let log = folder.path().join("truth.jsonl");
+        let sim = Sim::start(INSTANT, Some(&log));
         let pid = sim.pid();
         // Stopped and woken from another thread, which knows how long it really stood.
         let pauser = std::thread::spawn(move || {
@@ -83,17 +87,27 @@ impl Ramp {
         });
         let args = ["--rate", "500", "--burstiness", "inf", "-n", "3000", "--warmup", "none", "--isl", "16"];
         let all: Vec<&str> = [sim.url.as_str()].into_iter().chain(args).chain(["--osl", "1"]).collect();
-        let ran = run(folder.path(), &all);
+        let runs = folder.path().join("runs");
+        let ran = run(&runs, &all);
         let stood = pauser.join().expect("stopped and woken");
-        let run = record::read(&only_run(folder.path())).expect("the journal");
+        sim.end();
+        let run = record::read(&only_run(&runs)).expect("the journal");
         let requests = measured(&run);
         assert_eq!(requests.len(), ALL as usize);
         assert!(requests.iter().all(|r| r.state.is_ok()), "{}", ran.json["requests"]);
         let last = |r: &&Request| r.chunks.last().expect("output").arrival;
         let mut e2e: Vec<f64> =
             requests.iter().map(|r| last(r).saturating_since(r.intended).as_secs_f64()).collect();
-        let mut point = |share: f64| (share, percentile(&mut e2e, share), stood - (1.0 - share) * ALL / RATE);
+        let origin = run.header.environment.monotonic_origin_ns as f64;
+        let answered =
+            |row: &sim::TruthRow| row.writes.iter().rfind(|(_, tokens)| *tokens > 0).expect("output").0;
+        let mut truth: Vec<f64> = truth(&log)
+            .iter()
+            .map(|(seq, row)| (answered(row) as f64 - origin) / 1e9 - *seq as f64 / RATE)
+            .collect();
+        assert_eq!(truth.len(), requests.len());
+        let mut point = |share: f64| (share, percentile(&mut e2e, share), percentile(&mut truth, share));
         let points = [0.85, 0.9, 0.95, 0.99, 0.999].map(&mut point).to_vec();
-        Ramp { disturbed: ran.is_disturbed(), points, middle: point(0.5).1 }
+        Ramp { disturbed: ran.is_disturbed(), points, stood, middle: point(0.5).1 }
     }
 }
