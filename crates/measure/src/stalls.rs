@@ -11,6 +11,8 @@ use crate::percentile::percentile;
 const FLOOR: Nanos = Nanos::from_millis(150);
 /// Windows whose largest gaps tell what is usual.
 const WINDOW: Nanos = Nanos::from_millis(250);
+/// The span is looked at in this many parts.
+const SLICES: u64 = 8;
 
 /// All pauses of all streams.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -44,29 +46,46 @@ impl Stalls {
 /// between their first and last output. `None` when never two streams ran at once.
 pub fn stalls(requests: &[Request], from: Nanos, to: Nanos) -> Option<Stalls> {
     let span = to.since(from).filter(|span| span.0 > 0)?;
-    let (mut firsts, mut lasts, mut arrivals) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut firsts, mut lasts) = (Vec::new(), Vec::new());
     for request in requests.iter().filter(|request| request.streamed) {
         let stamps = request.chunks.iter().map(|chunk| chunk.arrival);
-        if let (Some(first), Some(last)) = (stamps.clone().min(), stamps.clone().max()) {
+        if let (Some(first), Some(last)) = (stamps.clone().min(), stamps.max()) {
             firsts.push(first);
             lasts.push(last);
-            arrivals.extend(stamps.filter(|&at| at >= from && at <= to));
         }
     }
-    arrivals.sort_unstable();
     firsts.sort_unstable();
     lasts.sort_unstable();
     // Nothing arrives inside a silence, so whoever spans its start spans it whole.
     let streams =
         |at: Nanos| firsts.partition_point(|&first| first <= at) - lasts.partition_point(|&last| last <= at);
-    // Visited twice instead of kept: a long run has millions.
-    let gaps = || arrivals.windows(2).map(|pair| (pair[0], pair[1])).filter(|&(a, _)| streams(a) >= 2);
     let mut largest = vec![0.0_f64; (span.0 / WINDOW.0) as usize + 1];
+    let mut long: Vec<(Nanos, Nanos)> = Vec::new();
     let mut any = false;
-    for (a, b) in gaps() {
-        let window = (a.saturating_since(from).0 / WINDOW.0) as usize;
-        largest[window] = largest[window].max(b.saturating_since(a).0 as f64);
-        any = true;
+    let mut before: Option<Nanos> = None;
+    // Slice by slice: the arrivals of a long run are millions, and not wanted all at once.
+    let mut arrivals = Vec::new();
+    for slice in 0..SLICES {
+        let begins =
+            |slice: u64| Nanos(from.0 + (u128::from(span.0) * u128::from(slice) / u128::from(SLICES)) as u64);
+        let (low, high) = (begins(slice), begins(slice + 1));
+        let is_last = slice + 1 == SLICES;
+        arrivals.clear();
+        let all = requests.iter().filter(|request| request.streamed).flat_map(|request| &request.chunks);
+        arrivals.extend(
+            all.map(|chunk| chunk.arrival).filter(|&at| at >= low && (at < high || is_last && at <= to)),
+        );
+        arrivals.sort_unstable();
+        for &at in &arrivals {
+            let Some(last) = before.replace(at).filter(|&last| streams(last) >= 2) else { continue };
+            let gap = at.saturating_since(last);
+            let window = (last.saturating_since(from).0 / WINDOW.0) as usize;
+            largest[window] = largest[window].max(gap.0 as f64);
+            any = true;
+            if gap > FLOOR {
+                long.push((last, at));
+            }
+        }
     }
     if !any {
         return None;
@@ -75,7 +94,8 @@ pub fn stalls(requests: &[Request], from: Nanos, to: Nanos) -> Option<Stalls> {
     largest.sort_unstable_by(f64::total_cmp);
     let usual = percentile(&largest, 0.9, spec::PercentileRule::Linear).unwrap_or(0.0);
     let limit = FLOOR.max(Nanos((3.0 * usual) as u64));
-    let pauses: Vec<(Nanos, Nanos)> = gaps().filter(|&(a, b)| b.saturating_since(a) > limit).collect();
+    let pauses: Vec<(Nanos, Nanos)> =
+        long.into_iter().filter(|&(a, b)| b.saturating_since(a) > limit).collect();
     let total: Nanos = pauses.iter().map(|&(a, b)| b.saturating_since(a)).sum();
     let spacing: Vec<f64> =
         pauses.windows(2).map(|pair| pair[1].0.saturating_since(pair[0].0).0 as f64).collect();

@@ -75,7 +75,8 @@ fn two_hundred_fifty_six_streams_lose_nothing() {
 }
 
 /// The four loads of the accuracy case: 64 tokens each from a server of 100 ms to the first and 10 ms from one to the
-/// next. Wherever a run says that it is valid, its median and p99 are within 1 % of the server's own log.
+/// next. Wherever a run says that it is valid, its median and p99 are within 1 % of the server's own log; from the
+/// intended moment on, which the server does not know, within the 5 % that a valid run may be late by.
 #[test]
 fn a_valid_run_is_within_one_per_cent_of_the_servers_log() {
     for (name, load) in [
@@ -88,12 +89,15 @@ fn a_valid_run_is_within_one_per_cent_of_the_servers_log() {
         if held.ran.json["trust"]["verdict"] != "valid" {
             continue;
         }
-        for (metric, mut truly) in [("ttft", held.errors.engine_ttft), ("tpot", held.errors.engine_tpot)] {
+        let (ttft, tpot) = (held.errors.engine_ttft, held.errors.engine_tpot);
+        for (path, truly, within) in
+            [("other_view/ttft", &ttft, 0.01), ("metrics/ttft", &ttft, 0.05), ("metrics/tpot", &tpot, 0.01)]
+        {
             for (percentile, share) in [("p50", 0.5), ("p99", 0.99)] {
-                let expected = linear(&mut truly, share);
-                let value = held.ran.number(&format!("metrics/{metric}/{percentile}/value"));
+                let expected = linear(&mut truly.clone(), share);
+                let value = held.ran.number(&format!("{path}/{percentile}/value"));
                 let off = value / expected - 1.0;
-                assert!(off.abs() <= 0.01, "{name}: {metric} {percentile} {value}, truly {expected}");
+                assert!(off.abs() <= within, "{name}: {path} {percentile} {value}, truly {expected}");
             }
         }
     }

@@ -211,7 +211,8 @@ fn twice_what_the_machine_can_send_names_the_ceiling_and_drops_nothing() {
 /// thread of this test has seen it as well.
 #[test]
 fn a_tenth_of_the_ceiling_is_never_called_limited_on_an_idle_machine() {
-    let sim = Sim::start("sim://fixed?ttft=20ms&tpot=2ms", None);
+    // A twentieth of this TTFT, which a valid run may be off by, is the longest delay that a witness lets pass.
+    let sim = Sim::start("sim://fixed?ttft=200ms&tpot=2ms", None);
     let rate = format!("{:.0}", (ceiling(&sim) / 10.0).max(20.0));
     let mut judged = 0;
     // A machine that is never idle lets this test say nothing, and it ends.
