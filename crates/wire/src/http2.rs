@@ -96,7 +96,7 @@ impl Speaker {
         let inner = &mut *self.0.borrow_mut();
         inner.ear.arm();
         let response = Box::pin(inner.sender.send_request(request));
-        let progress = Progress { last_byte: time.now(), head: false, output: false, over: false };
+        let progress = Progress::begun(time.now());
         inner.hearing = Some(Hearing { answer, response, body: None, progress, write_end: None });
     }
 
@@ -123,8 +123,7 @@ impl Speaker {
 
     /// How far the answer is.
     pub fn progress(&self) -> Progress {
-        let nothing = Progress { last_byte: Nanos::ZERO, head: false, output: false, over: false };
-        self.0.borrow().hearing.as_ref().map_or(nothing, |hearing| hearing.progress)
+        self.0.borrow().hearing.as_ref().map(|hearing| hearing.progress).unwrap_or_default()
     }
     /// Just before the first byte of the request went to the socket.
     pub fn write_begin(&self) -> Option<Nanos> {
@@ -212,12 +211,7 @@ impl Hearing {
     }
 
     fn heard(&mut self, ear: &Ear) {
-        self.progress = Progress {
-            last_byte: ear.last().seen,
-            head: true,
-            output: self.progress.output || self.answer.has_output(),
-            over: self.progress.over || self.answer.is_closed(),
-        };
+        self.progress = self.progress.after(&self.answer, ear.last().seen);
     }
 }
 

@@ -71,7 +71,7 @@ struct Hearing {
 }
 
 /// What time limits depend on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Progress {
     /// When the last byte so far came; behind the protocol's very last event no byte counts.
     pub last_byte: Nanos,
@@ -81,6 +81,22 @@ pub(crate) struct Progress {
     pub output: bool,
     /// The protocol's very last event has come.
     pub over: bool,
+}
+
+impl Progress {
+    /// Nothing has come yet of what is asked now.
+    pub fn begun(now: Nanos) -> Self {
+        Progress { last_byte: now, ..Progress::default() }
+    }
+    /// With what a read at `at` added to `answer`.
+    pub fn after(self, answer: &AnswerBuilder, at: Nanos) -> Self {
+        Progress {
+            last_byte: if self.over { self.last_byte } else { at },
+            head: self.head || answer.has_head(),
+            output: self.output || answer.has_output(),
+            over: self.over || answer.is_closed(),
+        }
+    }
 }
 
 /// An answer that was listened to.
@@ -128,10 +144,15 @@ impl Line {
         self.slot.take()
     }
 
+    /// Whether bytes wait (1), the other side has closed (0), or neither (an error), without taking any.
+    fn peek(&self) -> io::Result<usize> {
+        let mut byte = [MaybeUninit::<u8>::uninit()];
+        SockRef::from(&self.socket).recv_with_flags(&mut byte, libc::MSG_PEEK)
+    }
+
     /// An idle connection still stands, as far as the kernel knows, and nothing unasked has come.
     pub fn stands(&self) -> bool {
-        let mut byte = [MaybeUninit::<u8>::uninit()];
-        let peeked = SockRef::from(&self.socket).recv_with_flags(&mut byte, libc::MSG_PEEK);
+        let peeked = self.peek();
         let silent = matches!(&peeked, Err(error) if error.kind() == io::ErrorKind::WouldBlock);
         // With TLS, session tickets may wait.
         let talk = self.talk.borrow();
@@ -142,16 +163,14 @@ impl Line {
     pub fn begin(&self, head: Vec<u8>, body: Bytes, answer: AnswerBuilder, time: &LaneTime) {
         let talk = &mut *self.talk.borrow_mut();
         (talk.write_begin, talk.write_end, talk.reads) = (None, None, 0);
-        let progress = Progress { last_byte: time.now(), head: false, output: false, over: false };
+        let progress = Progress::begun(time.now());
         talk.hearing =
             Some(Hearing { decoder: Decoder::default(), answer, end: None, progress, waker: None });
         talk.sending = Some(Sending { head: head.into(), body });
         if let Err(error) = talk.send(&self.socket, time) {
             talk.sending = None;
             // What the server had to say first is heard still.
-            let mut byte = [MaybeUninit::<u8>::uninit()];
-            let waits = SockRef::from(&self.socket).recv_with_flags(&mut byte, libc::MSG_PEEK);
-            if !matches!(waits, Ok(1)) {
+            if !matches!(self.peek(), Ok(1)) {
                 talk.end(End::Lost(Fault::early(error.to_string())), time.now());
             }
         }
@@ -167,7 +186,7 @@ impl Line {
                 }
                 hearing.progress
             }
-            None => Progress { last_byte: Nanos::ZERO, head: false, output: false, over: false },
+            None => Progress::default(),
         }
     }
     /// Just before the first byte of the request went to the socket.
@@ -332,12 +351,7 @@ impl Talk {
             Piece::Body(body) => answer.body(body, stamp),
         });
         let before = *progress;
-        *progress = Progress {
-            last_byte: if progress.over { progress.last_byte } else { stamp.seen },
-            head: progress.head || answer.has_head(),
-            output: progress.output || answer.has_output(),
-            over: progress.over || answer.is_closed(),
-        };
+        *progress = before.after(answer, stamp.seen);
         let changed = before != Progress { last_byte: before.last_byte, ..*progress };
         let ending = match fed {
             Err(fault) => Some(End::Lost(fault)),
