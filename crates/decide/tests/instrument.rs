@@ -5,7 +5,7 @@ mod common;
 
 use common::*;
 use decide::{CheckId, CheckState, RunReport};
-use record::{ByStamp, Ceiling, EndedBy, Machine, Run, SELF_CHECK_VERSION, SelfCheck, Spread};
+use record::{ByStamp, Ceiling, EndedBy, Run, SELF_CHECK_VERSION, SelfCheck, Spread};
 use spec::{Analysis, Metric, Nanos, View};
 
 /// A self-check whose errors are these; the program's own stamps are ten times worse.
@@ -19,12 +19,7 @@ fn checked(latency_ns: u64, gap_ns: u64, heartbeat: Nanos) -> SelfCheck {
     SelfCheck {
         schema_version: SELF_CHECK_VERSION,
         measured: "2026-11-30T09:00:00.000Z".to_owned(),
-        machine: Machine {
-            cpu_model: "X".to_owned(),
-            cores: 2,
-            kernel: "6.1".to_owned(),
-            tool_version: "0.1.0".to_owned(),
-        },
+        machine: a_machine(),
         quick: false,
         server: "the simulated engine, in a process of its own".to_owned(),
         noise: Vec::new(),

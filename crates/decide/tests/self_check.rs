@@ -8,7 +8,7 @@ use decide::json::SelfCheckDocument;
 use decide::self_check::*;
 use measure::StampErrors;
 use proptest::prelude::*;
-use record::{ByStamp, Ceiling, EndedBy, Machine, Run, SelfCheck, Spread, State};
+use record::{ByStamp, Ceiling, EndedBy, Run, SelfCheck, Spread, State};
 use spec::Nanos;
 
 fn rung(run: &Run) -> Rung {
@@ -131,12 +131,7 @@ fn seen(sending: &Run) -> Seen {
     };
     Seen {
         measured: "2026-11-30T09:00:00.000Z".to_owned(),
-        machine: Machine {
-            cpu_model: "X".to_owned(),
-            cores: 2,
-            kernel: "6.1".to_owned(),
-            tool_version: "0.1.0".to_owned(),
-        },
+        machine: a_machine(),
         quick: false,
         server: "the simulated engine".to_owned(),
         send_rate_per_s: 1_000.0,

@@ -320,3 +320,13 @@ pub fn shift(r: &mut Request, by: Nanos) {
 pub fn measured(run: &mut Run) -> impl Iterator<Item = &mut Request> {
     run.requests.iter_mut().filter(|r| r.phase == Phase::Measure)
 }
+
+/// The machine that a self-check is of.
+pub fn a_machine() -> record::Machine {
+    record::Machine {
+        cpu_model: "X".to_owned(),
+        cores: 2,
+        kernel: "6.1".to_owned(),
+        tool_version: "0.1.0".to_owned(),
+    }
+}
