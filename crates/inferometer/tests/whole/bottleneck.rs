@@ -207,12 +207,19 @@ fn twice_what_the_machine_can_send_names_the_ceiling_and_drops_nothing() {
     assert!(answer.ends_with("What the server would have done at this load is unknown."), "{answer}");
 }
 
+fn yield_to_others(pid: u32) {
+    let renice = std::process::Command::new("renice").args(["-n", "10", "-p", &pid.to_string()]).output();
+    assert!(renice.expect("renice runs").status.success());
+}
+
 /// At a tenth of the ceiling a run is valid. Where it is not, something else must have taken the machine, and then a
 /// thread of this test has seen it as well.
 #[test]
 fn a_tenth_of_the_ceiling_is_never_called_limited_on_an_idle_machine() {
     // A twentieth of this TTFT, which a valid run may be off by, is the longest delay that a witness lets pass.
     let sim = Sim::start("sim://fixed?ttft=200ms&tpot=2ms", None);
+    // A server has a machine of its own; this one must share two cores, and a turn of it is no fault of the client.
+    yield_to_others(sim.pid());
     let rate = format!("{:.0}", (ceiling(&sim) / 10.0).max(20.0));
     let mut judged = 0;
     // A machine that is never idle lets this test say nothing, and it ends.
