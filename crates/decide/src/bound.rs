@@ -1,7 +1,8 @@
 //! What lateness on this side may have added to a percentile.
 
+use measure::Samples;
 use measure::client_error::{Suspect, client_error_bound};
-use measure::request::value;
+use measure::instrument::send_lag;
 use record::Request;
 use spec::{Metric, Nanos, View};
 
@@ -44,18 +45,16 @@ pub fn error_bounds(facts: &Facts, limited: &LimitedWindows) -> Vec<ErrorBound> 
     let floor = floor(&facts.run.header.environment).map_or(0.0, |floor| floor.latency_ns as f64);
     let touched = limited.touched();
     let in_touched = |at: Nanos| touched.iter().any(|(from, to)| at >= *from && at < *to);
+    let samples = Samples::of(facts.measured.iter().copied());
     let mut out = Vec::new();
     for metric in STARTED {
         let Some(summary) = facts.measures.metrics.get(&metric) else { continue };
-        let suspects: Vec<Suspect> = facts
-            .measured
-            .iter()
-            .zip(&facts.lags)
+        let suspects: Vec<Suspect> = samples
+            .values(metric, View::User)
             .filter(|(r, _)| r.state.is_ok())
-            .filter_map(|(r, lag)| {
-                let lag = lag.unwrap_or_default() + stamp_bound(r, metric);
-                let value = value(r, metric, View::User).ok()?;
-                Some(Suspect { value, lag: lag.0 as f64, touched: in_touched(r.intended) })
+            .filter_map(|(r, value)| {
+                let lag = send_lag(r).unwrap_or_default() + stamp_bound(r, metric);
+                Some(Suspect { value: value.ok()?, lag: lag.0 as f64, touched: in_touched(r.intended) })
             })
             .collect();
         for (share, figure) in &summary.percentiles {

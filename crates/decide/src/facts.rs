@@ -27,6 +27,8 @@ pub struct Facts<'a> {
     pub lags: Vec<Option<Nanos>>,
     /// One-second windows of the span.
     pub windows: Vec<(Nanos, Nanos)>,
+    /// Every chunk carries a kernel stamp, and there is one.
+    pub kernel_stamped: bool,
 }
 
 impl<'a> Facts<'a> {
@@ -44,7 +46,9 @@ impl<'a> Facts<'a> {
         let gap = mean_gap(&measured).saturating_mul(users);
         let late_limit = limits::LATE_MIN.max(Nanos((gap as f64 * limits::LATE_SHARE_OF_GAP) as u64));
         let lags = measured.iter().map(|r| send_lag(r)).collect();
-        Self { run, measures, measured, from, to, late_limit, lags, windows: windows(from, span) }
+        let kernel_stamped = kernel_stamped(&measured);
+        let windows = windows(from, span);
+        Self { run, measures, measured, from, to, late_limit, lags, windows, kernel_stamped }
     }
 
     /// Delay of a heartbeat from which a lane stood still: half more than the worst that this machine
@@ -92,18 +96,6 @@ impl<'a> Facts<'a> {
         self.measures.view == View::User
     }
 
-    /// Every chunk carries a kernel stamp (vacuously false when there is none).
-    pub fn kernel_stamped(&self) -> bool {
-        let mut any = false;
-        for chunk in self.measured.iter().flat_map(|r| &r.chunks) {
-            if !chunk.kernel {
-                return false;
-            }
-            any = true;
-        }
-        any
-    }
-
     /// Whether any measured answer was a stream.
     pub fn streamed(&self) -> bool {
         self.measured.iter().any(|r| r.streamed && !r.chunks.is_empty())
@@ -134,6 +126,11 @@ pub fn is_local(spec: &Spec, addresses: &[String]) -> bool {
 
 /// Latencies that start at the intended send in user view.
 pub const STARTED: [Metric; 3] = [Metric::Ttft, Metric::Ttfat, Metric::E2e];
+
+fn kernel_stamped(requests: &[&Request]) -> bool {
+    let mut chunks = requests.iter().flat_map(|request| &request.chunks).peekable();
+    chunks.peek().is_some() && chunks.all(|chunk| chunk.kernel)
+}
 
 /// Mean gap of the intended sends in nanoseconds.
 fn mean_gap(requests: &[&Request]) -> u64 {

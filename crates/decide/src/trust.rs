@@ -1,5 +1,7 @@
 //! The verdict on the measurement itself.
 
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
 use measure::Measures;
 use record::Run;
 use schemars::JsonSchema;
@@ -269,33 +271,35 @@ pub fn judge(run: &Run, measures: &Measures) -> Trust {
     let bounds = error_bounds(&facts, &limited);
     let arrivals = load::arrivals(&facts);
     let sent_in_time = !arrivals.failed();
-    let mut checks = vec![
-        sending::send_lag(&facts, &bounds),
-        machine::lane_stall(&facts, &bound_caps(&bounds)),
-        machine::client_lag(&facts, &limited),
-        machine::machine(&facts),
-        machine::lane_busy(&facts),
-        machine::coalesced(&facts),
-        arrivals,
-        load::in_flight(&facts),
-        load::bookkeeping(&facts),
-        steady::overload(&facts, sent_in_time),
-        steady::steady(&facts),
-        steady::stalls(&facts),
-        samples::samples(&facts),
-        answers::failures(&facts),
-        answers::censored(&facts),
-        prompts::out_length(&facts),
-        prompts::in_length(&facts),
-        answers::token_count(&facts),
-        prompts::unique(&facts),
-        prompts::cache(&facts),
-        answers::buffered(&facts),
-        answers::cumulative(&facts),
-        answers::echo(&facts),
-        server::foreign(&facts),
-        clock::clock(&facts),
+    let caps = bound_caps(&bounds);
+    let judges: [&(dyn Fn() -> Check + Sync); 25] = [
+        &|| sending::send_lag(&facts, &bounds),
+        &|| machine::lane_stall(&facts, &caps),
+        &|| machine::client_lag(&facts, &limited),
+        &|| machine::machine(&facts),
+        &|| machine::lane_busy(&facts),
+        &|| machine::coalesced(&facts),
+        &|| arrivals.clone(),
+        &|| load::in_flight(&facts),
+        &|| load::bookkeeping(&facts),
+        &|| steady::overload(&facts, sent_in_time),
+        &|| steady::steady(&facts),
+        &|| steady::stalls(&facts),
+        &|| samples::samples(&facts),
+        &|| answers::failures(&facts),
+        &|| answers::censored(&facts),
+        &|| prompts::out_length(&facts),
+        &|| prompts::in_length(&facts),
+        &|| answers::token_count(&facts),
+        &|| prompts::unique(&facts),
+        &|| prompts::cache(&facts),
+        &|| answers::buffered(&facts),
+        &|| answers::cumulative(&facts),
+        &|| answers::echo(&facts),
+        &|| server::foreign(&facts),
+        &|| clock::clock(&facts),
     ];
+    let mut checks = in_parallel(&judges);
     if limited.share() > limits::INVALID_WINDOWS {
         let culprit = limited.culprit();
         let advice = "This side was the bottleneck for most of the time: run the client alone, with more lanes, or at a lower load.";
@@ -308,6 +312,32 @@ pub fn judge(run: &Run, measures: &Measures) -> Trust {
     // A run that ended before its measurement began says nothing at all.
     let verdict = if measures.counts.offered == 0 { TrustVerdict::Invalid } else { trust.verdict };
     Trust { verdict, client: limited.report(), ..trust }
+}
+
+/// Asks the judges on all cores, as each may read millions of chunks; the checks in the judges' order.
+fn in_parallel(judges: &[&(dyn Fn() -> Check + Sync)]) -> Vec<Check> {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(judges.len());
+    let next = AtomicUsize::new(0);
+    let take = || {
+        let mine = std::iter::from_fn(|| {
+            let i = next.fetch_add(1, Relaxed);
+            Some((i, judges.get(i)?()))
+        });
+        mine.collect::<Vec<_>>()
+    };
+    let mut checks = std::thread::scope(|scope| {
+        let others: Vec<_> = (1..threads).map(|_| scope.spawn(take)).collect();
+        let mut checks = take();
+        for other in others {
+            match other.join() {
+                Ok(more) => checks.extend(more),
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        }
+        checks
+    });
+    checks.sort_by_key(|(i, _)| *i);
+    checks.into_iter().map(|(_, check)| check).collect()
 }
 
 /// Checks that a number rests on: unknown ones limit the measurement.

@@ -80,13 +80,15 @@ impl Pooled {
 
     /// For each request the sum of `score(value, weight)`.
     fn per_request(&self, score: impl Fn(f64, f64) -> f64) -> Vec<f64> {
-        let mut sums = vec![0.0; self.ends.len()];
-        let mut request = 0;
-        self.for_each(|i, value, weight| {
-            request += usize::from(i == self.ends[request]);
-            sums[request] += score(value, weight);
-        });
-        sums
+        let begins = std::iter::once(&0).chain(&self.ends);
+        let requests = begins.zip(&self.ends).map(|(begin, end)| *begin..*end);
+        if self.weights.is_empty() {
+            return requests.map(|request| self.values.sum(request, |x| score(x, 1.0))).collect();
+        }
+        let mut weights = self.weights.iter().map(|weight| f64::from(*weight));
+        requests
+            .map(|request| self.values.sum(request, |x| score(x, weights.next().unwrap_or(1.0))))
+            .collect()
     }
 
     /// Visits the place, value and weight of each pair.

@@ -63,11 +63,7 @@ impl<'a> Observed<'a> {
     }
 
     fn output_shape(&self) -> Defined<Shape> {
-        self.shape.ok_or(if self.request.write_begin.is_none() {
-            Undefined::NotSent
-        } else {
-            Undefined::NoOutput
-        })
+        self.shape.ok_or_else(|| without_output(self.request))
     }
     fn streamed(&self) -> Defined<Shape> {
         let shape = self.output_shape()?;
@@ -81,7 +77,7 @@ impl<'a> Observed<'a> {
         Ok(answer.saturating_since(start(self.request, view)?))
     }
     fn e2e(&self, view: View) -> Defined<Nanos> {
-        Ok(self.output_shape()?.last.saturating_since(start(self.request, view)?))
+        e2e(self.request, view)
     }
     fn tpot(&self) -> Defined<f64> {
         let shape = self.streamed()?;
@@ -160,6 +156,11 @@ impl<'a> Observed<'a> {
         };
         bound.unwrap_or(0.0)
     }
+}
+
+/// Why a request has no output.
+fn without_output(request: &Request) -> Undefined {
+    if request.write_begin.is_none() { Undefined::NotSent } else { Undefined::NoOutput }
 }
 
 fn shape(request: &Request, tokens: &[u32]) -> Option<Shape> {
@@ -259,11 +260,17 @@ pub fn start(request: &Request, view: View) -> Defined<Nanos> {
 /// The last moment known of a request that was sent: the end of its body, else its latest stamp.
 pub fn ended(request: &Request) -> Option<Nanos> {
     request.closed.or_else(|| {
-        let chunk = request.chunks.iter().map(|chunk| chunk.arrival).max();
-        [chunk, request.done, request.headers, request.write_end, request.write_begin, request.dispatched]
-            .into_iter()
-            .flatten()
-            .max()
+        [
+            request.chunks.latest(),
+            request.done,
+            request.headers,
+            request.write_end,
+            request.write_begin,
+            request.dispatched,
+        ]
+        .into_iter()
+        .flatten()
+        .max()
     })
 }
 
@@ -281,7 +288,8 @@ pub fn ttfat(request: &Request, view: View) -> Defined<Nanos> {
 }
 /// Time to the last output.
 pub fn e2e(request: &Request, view: View) -> Defined<Nanos> {
-    Observed::new(request, &mut Vec::new()).e2e(view)
+    let last = request.chunks.latest().ok_or_else(|| without_output(request))?;
+    Ok(last.saturating_since(start(request, view)?))
 }
 /// Time per output token after the first, in nanoseconds.
 pub fn tpot(request: &Request) -> Defined<f64> {

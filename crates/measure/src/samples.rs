@@ -4,7 +4,7 @@ use record::{Request, Run};
 use spec::{Metric, PercentileRule, Phase, View};
 
 use crate::distribution::{Distribution, Outcome, Worst};
-use crate::estimate::{Figure, MetricSummary, Undefined, Unit};
+use crate::estimate::{Defined, Figure, MetricSummary, Undefined, Unit};
 use crate::pooled::{Collector, Pooled};
 use crate::request::{Observed, for_each_gap, for_each_read_lag};
 use crate::tokens::chunk_tokens;
@@ -55,6 +55,11 @@ impl<'a> Samples<'a> {
     /// The requests in the order of their intended sends.
     pub fn requests(&self) -> impl ExactSizeIterator<Item = &'a Request> {
         self.observed.iter().map(|observed| observed.request)
+    }
+
+    /// Each request with its value of a metric, in nanoseconds or tokens per second.
+    pub fn values(&self, metric: Metric, view: View) -> impl Iterator<Item = (&'a Request, Defined<f64>)> {
+        self.observed.iter().map(move |observed| (observed.request, observed.value(metric, view)))
     }
 
     /// The distribution of a metric that each request has once; `None` for other metrics.

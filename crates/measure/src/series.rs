@@ -1,5 +1,7 @@
 //! Long lists of numbers, kept small: gaps of a long run are millions.
 
+use std::ops::Range;
+
 /// Numbers in order; 4 bytes each as long as all are whole and fit (nanoseconds below 4.3 s), else 8.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Series {
@@ -40,6 +42,13 @@ impl Series {
         match self {
             Series::Small(list) => list.get(index).map(|&x| f64::from(x)),
             Series::Wide(list) => list.get(index).copied(),
+        }
+    }
+    /// The sum of `score` over the numbers of a range, visited in order.
+    pub(crate) fn sum(&self, range: Range<usize>, mut score: impl FnMut(f64) -> f64) -> f64 {
+        match self {
+            Series::Small(list) => list[range].iter().map(|&x| score(f64::from(x))).sum(),
+            Series::Wide(list) => list[range].iter().map(|&x| score(x)).sum(),
         }
     }
     /// Visits each number with its place.

@@ -46,19 +46,25 @@ impl Stalls {
 /// between their first and last output. `None` when never two streams ran at once.
 pub fn stalls(requests: &[Request], from: Nanos, to: Nanos) -> Option<Stalls> {
     let span = to.since(from).filter(|span| span.0 > 0)?;
-    let (mut firsts, mut lasts) = (Vec::new(), Vec::new());
-    for request in requests.iter().filter(|request| request.streamed) {
-        let stamps = request.chunks.iter().map(|chunk| chunk.arrival);
-        if let (Some(first), Some(last)) = (stamps.clone().min(), stamps.max()) {
-            firsts.push(first);
-            lasts.push(last);
-        }
-    }
+    let streamed: Vec<(Nanos, Nanos, &Request)> = requests
+        .iter()
+        .filter(|request| request.streamed)
+        .filter_map(|request| {
+            let first = request.chunks.iter().map(|chunk| chunk.arrival).min()?;
+            Some((first, request.chunks.latest()?, request))
+        })
+        .collect();
+    let mut firsts: Vec<Nanos> = streamed.iter().map(|(first, ..)| *first).collect();
+    let mut lasts: Vec<Nanos> = streamed.iter().map(|(_, last, _)| *last).collect();
     firsts.sort_unstable();
     lasts.sort_unstable();
-    // Nothing arrives inside a silence, so whoever spans its start spans it whole.
-    let streams =
-        |at: Nanos| firsts.partition_point(|&first| first <= at) - lasts.partition_point(|&last| last <= at);
+    // Nothing arrives inside a silence, so whoever spans its start spans it whole. Asked in the order of time.
+    let (mut begun, mut over) = (0, 0);
+    let mut streams = |at: Nanos| {
+        begun += firsts[begun..].iter().take_while(|first| **first <= at).count();
+        over += lasts[over..].iter().take_while(|last| **last <= at).count();
+        begun - over
+    };
     let mut largest = vec![0.0_f64; (span.0 / WINDOW.0) as usize + 1];
     let mut long: Vec<(Nanos, Nanos)> = Vec::new();
     let mut any = false;
@@ -71,7 +77,8 @@ pub fn stalls(requests: &[Request], from: Nanos, to: Nanos) -> Option<Stalls> {
         let (low, high) = (begins(slice), begins(slice + 1));
         let is_last = slice + 1 == SLICES;
         arrivals.clear();
-        let all = requests.iter().filter(|request| request.streamed).flat_map(|request| &request.chunks);
+        let within = streamed.iter().filter(|(first, last, _)| *first <= high && *last >= low);
+        let all = within.flat_map(|(.., request)| &request.chunks);
         arrivals.extend(
             all.map(|chunk| chunk.arrival).filter(|&at| at >= low && (at < high || is_last && at <= to)),
         );

@@ -55,6 +55,10 @@ pub fn chunk_tokens(request: &Request, tokens: &mut Vec<u32>) -> TokenSource {
     // One each first, so that a stream of single tokens stays one whatever their lengths.
     let each = u32::from(total as usize >= chunks.len());
     let rest = u64::from(total) - u64::from(each) * chunks.len() as u64;
+    if rest == 0 {
+        tokens.resize(chunks.len(), each);
+        return TokenSource::Tokenizer;
+    }
     let bytes: u64 = chunks.iter().map(|chunk| u64::from(chunk.text_bytes).max(1)).sum();
     let (mut seen, mut given) = (0_u64, 0_u64);
     for chunk in chunks {
@@ -71,9 +75,9 @@ pub fn chunk_tokens(request: &Request, tokens: &mut Vec<u32>) -> TokenSource {
 /// The server's usage without thinking that left no chunk.
 fn visible_usage(request: &Request) -> Option<u32> {
     let usage = request.output.usage?;
-    let shown = request.chunks.iter().any(|chunk| chunk.kind == record::Kind::Reasoning);
-    let hidden = if shown { 0 } else { request.output.reasoning.unwrap_or(0) };
-    Some(usage.saturating_sub(hidden))
+    let thought = request.output.reasoning.unwrap_or(0);
+    let shown = || thought > 0 && request.chunks.iter().any(|chunk| chunk.kind == record::Kind::Reasoning);
+    Some(if shown() { usage } else { usage.saturating_sub(thought) })
 }
 
 /// usage / retokenised − 1 of one request, where both exist.

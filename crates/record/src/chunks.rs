@@ -30,6 +30,10 @@ mod has {
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct Chunks {
     count: u32,
+    /// Where the last chunk begins, and what it is told against.
+    last: (u32, Before),
+    /// The largest arrival.
+    latest: u64,
     bytes: Box<[u8]>,
 }
 
@@ -54,9 +58,14 @@ impl Chunks {
     pub fn first(&self) -> Option<Chunk> {
         self.iter().next()
     }
-    /// The last; reads all.
+    /// The last.
     pub fn last(&self) -> Option<Chunk> {
-        self.iter().last()
+        let (at, before) = self.last;
+        Iter { left: self.count.min(1), bytes: self.bytes.get(at as usize..)?, before }.next()
+    }
+    /// The largest arrival: that of the last chunk, unless stamps ran backwards.
+    pub fn latest(&self) -> Option<Nanos> {
+        (self.count > 0).then_some(Nanos(self.latest))
     }
     /// The chunk at a place; reads all before it.
     pub fn get(&self, place: usize) -> Option<Chunk> {
@@ -64,7 +73,8 @@ impl Chunks {
     }
     /// Each chunk with the one after it.
     pub fn pairs(&self) -> impl Iterator<Item = (Chunk, Chunk)> {
-        self.iter().zip(self.iter().skip(1))
+        let mut before = None;
+        self.iter().filter_map(move |chunk| Some((before.replace(chunk)?, chunk)))
     }
     /// Each chunk with its place among those of the same read, from 1.
     pub fn within_reads(&self) -> impl Iterator<Item = (Chunk, u32)> {
@@ -92,14 +102,17 @@ impl FromIterator<Chunk> for Chunks {
     fn from_iter<I: IntoIterator<Item = Chunk>>(chunks: I) -> Self {
         let chunks = chunks.into_iter();
         let mut bytes = Vec::with_capacity(chunks.size_hint().0.saturating_mul(12));
+        let mut packed = Self::default();
         let mut before = Before::default();
-        let mut count = 0;
         for chunk in chunks.take(u32::MAX as usize) {
+            // An answer whose chunks take 4 GiB could not have been received.
+            packed.last = (bytes.len() as u32, before);
+            packed.latest = packed.latest.max(chunk.arrival.0);
+            packed.count += 1;
             pack(&mut bytes, before, &chunk);
             before.then(&chunk);
-            count += 1;
         }
-        Self { count, bytes: bytes.into_boxed_slice() }
+        Self { bytes: bytes.into_boxed_slice(), ..packed }
     }
 }
 
@@ -118,7 +131,7 @@ impl<'a> IntoIterator for &'a Chunks {
 }
 
 /// What the next chunk is told against.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
 struct Before {
     arrival: u64,
     /// The read that is expected next.
@@ -184,6 +197,13 @@ fn put(bytes: &mut Vec<u8>, mut value: u64) {
     bytes.push(value as u8);
 }
 
+/// The number in the low seven bits of each byte.
+fn join_sevens(word: u64) -> u64 {
+    let word = (word & 0x007f_007f_007f_007f) | ((word & 0x7f00_7f00_7f00_7f00) >> 1);
+    let word = (word & 0x0000_3fff_0000_3fff) | ((word & 0x3fff_0000_3fff_0000) >> 2);
+    (word & 0x0fff_ffff) | ((word & 0x0fff_ffff_0000_0000) >> 4)
+}
+
 /// The chunks of one answer, one after another.
 #[derive(Clone)]
 pub struct Iter<'a> {
@@ -203,7 +223,22 @@ impl Iter<'_> {
             None => 0,
         }
     }
+    #[inline]
     fn value(&mut self) -> u64 {
+        // Up to 8 bytes at once: a report reads the chunks of a run some twenty times.
+        if let Some((word, _)) = self.bytes.split_first_chunk::<8>() {
+            let word = u64::from_le_bytes(*word);
+            let last = !word & 0x8080_8080_8080_8080;
+            if last != 0 {
+                let bits = last.trailing_zeros() + 1;
+                self.bytes = &self.bytes[bits as usize / 8..];
+                return join_sevens(word & (u64::MAX >> (64 - bits)));
+            }
+        }
+        self.long_value()
+    }
+    /// One that takes more, or stands near the end.
+    fn long_value(&mut self) -> u64 {
         let (mut value, mut shift) = (0, 0);
         loop {
             let byte = self.byte();
@@ -219,6 +254,7 @@ impl Iter<'_> {
 impl Iterator for Iter<'_> {
     type Item = Chunk;
 
+    #[inline]
     fn next(&mut self) -> Option<Chunk> {
         self.left = self.left.checked_sub(1)?;
         let flags = self.byte();
@@ -331,7 +367,7 @@ mod tests {
             }
             .at(at)
         };
-        let list = vec![
+        let list = [
             extreme(u64::MAX, 0, 1),
             extreme(0, u64::MAX, u64::MAX),
             extreme(1 << 63, 0, (1 << 63) + 1),
@@ -339,7 +375,13 @@ mod tests {
             Chunk { tokens: Some(0), kind: Kind::ToolCall, ..chunk(5, 0) },
             Chunk { kind: Kind::Reasoning, ..chunk(4, 0) },
         ];
-        assert_eq!(Chunks::from(list.clone()).iter().collect::<Vec<_>>(), list);
+        for n in 1..=list.len() {
+            let chunks: Chunks = list[..n].iter().copied().collect();
+            assert!(chunks.iter().eq(list[..n].iter().copied()));
+            assert_eq!(chunks.last(), Some(list[n - 1]));
+            assert_eq!(chunks.latest(), list[..n].iter().map(|chunk| chunk.arrival).max());
+        }
+        assert!((Chunks::default().last(), Chunks::default().latest()) == (None, None));
         assert!(Chunks::default().is_empty() && Chunks::default().first().is_none());
     }
 

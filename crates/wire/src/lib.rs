@@ -36,7 +36,7 @@ pub use connect::{DialError, Dialer, Endpoint, EndpointError, TlsSetupError};
 pub use fleet::{Drive, DriveError, drive};
 pub use limits::{Cause, LimitError};
 pub use live::{Live, Recent, Snapshot};
-pub use outgoing::{Outgoing, Output, Source, SourceError};
+pub use outgoing::{Outgoing, Output, Source, SourceError, outputs};
 pub use probe::{Probe, ProbeError};
 pub use session::{Session, SessionError};
 pub use spec::Secret;

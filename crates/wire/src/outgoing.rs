@@ -1,6 +1,8 @@
 //! What goes out and what comes back: the items that pass between source, lanes and journal.
 
 use std::sync::Arc;
+use std::sync::mpsc::{Receiver, TryRecvError};
+use std::time::Duration;
 
 use bytes::Bytes;
 use plan::Intent;
@@ -74,6 +76,23 @@ pub enum Output {
     /// The last item that counts: the run has ended, well or not. Do not wait for the channel to
     /// close: a thread that was left behind may hold its end for ever.
     Ended,
+}
+
+/// What comes out of a run, for the thread that keeps its books; it ends when every sender is gone.
+///
+/// A reader that waits in the channel is woken by each send, and the lane that sends pays for it: a call
+/// into the kernel for each request. This one looks some hundred times a second and takes all that has come.
+pub fn outputs(receiver: &Receiver<Output>) -> impl Iterator<Item = Output> {
+    const LOOK: Duration = Duration::from_millis(5);
+    std::iter::from_fn(move || {
+        loop {
+            match receiver.try_recv() {
+                Ok(output) => return Some(output),
+                Err(TryRecvError::Disconnected) => return None,
+                Err(TryRecvError::Empty) => std::thread::sleep(LOOK),
+            }
+        }
+    })
 }
 
 /// A request on its way to a lane.

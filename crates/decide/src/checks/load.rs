@@ -123,13 +123,20 @@ fn worst_deficit(
 ) -> Option<(Nanos, f64)> {
     let width = limits::SENT_WINDOW.0;
     let steps = facts.span().0 / width;
-    (1..=steps)
-        .filter_map(|k| {
-            let (from, to) = (facts.from + Nanos((k - 1) * width), facts.from + Nanos(k * width));
-            let wanted: Vec<_> = due.iter().filter(|r| r.intended >= from && r.intended < to).collect();
-            let behind = wanted.iter().filter(|r| !sent_by(r, to)).count() as u64;
-            (behind >= limits::LATE_AT_LEAST).then(|| (to, 1.0 - behind as f64 / wanted.len() as f64))
-        })
+    let end = |k: u64| facts.from + Nanos((k + 1) * width);
+    // Wanted in each window, and of these behind at its end.
+    let mut windows = vec![(0_u64, 0_u64); steps as usize];
+    for request in due {
+        let Some(since) = request.intended.since(facts.from) else { continue };
+        let k = since.0 / width;
+        if let Some((wanted, behind)) = windows.get_mut(k as usize) {
+            *wanted += 1;
+            *behind += u64::from(!sent_by(request, end(k)));
+        }
+    }
+    let judged = (0..).zip(windows).filter(|(_, (_, behind))| *behind >= limits::LATE_AT_LEAST);
+    judged
+        .map(|(k, (wanted, behind))| (end(k), 1.0 - behind as f64 / wanted as f64))
         .min_by(|a, b| a.1.total_cmp(&b.1))
 }
 

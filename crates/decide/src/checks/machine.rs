@@ -14,7 +14,7 @@ const GAPS: [Metric; 3] = [Metric::Itl, Metric::Icl, Metric::MaxGap];
 
 /// Gaps flagged when stamps are this program's own; nothing with kernel stamps.
 fn gap_caps(facts: &Facts) -> Vec<Cap> {
-    if facts.kernel_stamped() {
+    if facts.kernel_stamped {
         return Vec::new();
     }
     GAPS.iter().map(|m| Cap::Flag(Capped::Metric(*m))).collect()

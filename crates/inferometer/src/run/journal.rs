@@ -132,7 +132,7 @@ impl Relay {
     fn run(self, outputs: &Receiver<Output>) -> Relayed {
         let mut relayed = Relayed { recorder: None, error: None, answers: Vec::new(), overrun: None };
         let mut entries: Option<Entries> = None;
-        while let Ok(output) = outputs.recv() {
+        for output in wire::outputs(outputs) {
             match output {
                 Output::Began { monotonic_origin_ns, wall_origin_ns } => {
                     match self.recorder(monotonic_origin_ns, wall_origin_ns) {

@@ -55,7 +55,7 @@ fn run(spec: &Spec, is_right: impl Fn(&Request) -> bool + Send + Sync) -> Cost {
         let (path, header, is_right) = (&path, &header, &is_right);
         let relay = scope.spawn(move || {
             let (mut recorder, mut before, mut lane) = (None, Nanos::ZERO, Nanos::ZERO);
-            while let Ok(output) = outputs.recv() {
+            for output in wire::outputs(&outputs) {
                 let entry = match output {
                     Output::Began { .. } => {
                         recorder = Some(Recorder::spawn(path, header, Scrubber::default()).unwrap());
