@@ -5,11 +5,11 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use clap::CommandFactory;
 use decide::RunReport;
-use record::{Run, RunFolder};
+use record::{Run, RunFolder, Stopped};
 
 use crate::asked;
 use crate::cli::{Cli, Progress, ReportArgs, RunArgs, ShowArgs, SimCommand, SimServeArgs, SpecCommand};
-use crate::failure::Failure;
+use crate::failure::{Failure, WRONG_REQUEST};
 use crate::printer::Printer;
 use crate::run;
 
@@ -25,12 +25,12 @@ pub fn run(args: &RunArgs, printer: &Printer, progress: Progress) -> Result<u8> 
     let report = RunReport::build(&measured.run, &measured.run.header.spec.analysis);
     let json = report.to_json();
     let folder = &measured.folder;
-    keep_files(folder, &measured.run, &json, printer);
+    let mut kept = keep_files(folder, &measured.run, &json, printer);
     if args.record.html {
-        folder
-            .write_report(&page(&measured.run, &report, folder.path()))
-            .unwrap_or_else(|e| printer.warn(&e.to_string()));
+        let written = folder.write_report(&page(&measured.run, &report, folder.path()));
+        kept &= written.map_err(|error| printer.warn(&error.to_string())).is_ok();
     }
+    kept &= measured.run.footer.stopped != Stopped::WriteError;
     if report.verdict.exit_code >= decide::verdict::exit::NOT_TRUSTED && printer.quiet {
         // "Errors only" still says why there is nothing to rely on.
         printer.warn(&report.verdict.answer);
@@ -41,21 +41,25 @@ pub fn run(args: &RunArgs, printer: &Printer, progress: Progress) -> Result<u8> 
     if args.record.json {
         printer.data(&serde_json::to_string_pretty(&json)?)?;
     }
-    Ok(report.verdict.exit_code)
+    // A script that looks at the code alone must not take a run for whole whose files are not.
+    Ok(match report.verdict.exit_code {
+        0 if !kept => WRONG_REQUEST,
+        code => code,
+    })
 }
 
 /// Writes what is derived from the journal. A full disk must not take the answer away: it is told, and the answer is
-/// shown all the same.
-fn keep_files(folder: &RunFolder, run: &Run, json: &serde_json::Value, printer: &Printer) {
+/// shown all the same. `false`: something could not be written.
+fn keep_files(folder: &RunFolder, run: &Run, json: &serde_json::Value, printer: &Printer) -> bool {
+    let mut kept = true;
     for written in [
         folder.write_run_json(json),
         record::tables::write_requests(&folder.requests_parquet(), run),
         record::tables::write_telemetry(&folder.telemetry_parquet(), run),
     ] {
-        if let Err(error) = written {
-            printer.warn(&error.to_string());
-        }
+        kept &= written.map_err(|error| printer.warn(&error.to_string())).is_ok();
     }
+    kept
 }
 
 /// A run folder that holds a journal and no `run.json`: the process that ran was killed.

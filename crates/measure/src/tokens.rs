@@ -64,8 +64,13 @@ pub fn chunk_tokens(request: &Request, tokens: &mut Vec<u32>) -> TokenSource {
     for chunk in chunks {
         seen += u64::from(chunk.text_bytes).max(1);
         // Rounding the running total keeps the sum exact.
-        let upto = (u128::from(rest) * u128::from(seen) * 2 + u128::from(bytes)) / (u128::from(bytes) * 2);
-        let upto = upto as u64;
+        let upto = match rest.checked_mul(2 * seen).and_then(|twice| twice.checked_add(bytes)) {
+            Some(twice) => twice / (2 * bytes),
+            None => {
+                let twice = u128::from(rest) * u128::from(seen) * 2 + u128::from(bytes);
+                (twice / (u128::from(bytes) * 2)) as u64
+            }
+        };
         tokens.push(each + (upto - given) as u32);
         given = upto;
     }

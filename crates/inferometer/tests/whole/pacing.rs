@@ -1,6 +1,11 @@
 //! When requests leave: never early, hardly late, at the asked rate, by the asked law, and never held back by answers.
 
-use crate::harness::{only_run, percentile, run};
+use sim::engine::fixed::{Fixed, FixedConfig};
+use sim::engine::{Emission, Engine, Gauges, Job, JobId};
+use spec::{Metric, Nanos};
+
+use crate::harness::{linear, only_run, percentile, run};
+use crate::large;
 use crate::sends::{INSTANT, Ramp, critical, distance_from_exponential, lateness, measured, worst_rate};
 use crate::truth::{Attempt, best_of_three};
 
@@ -64,4 +69,91 @@ fn a_pause_of_the_server_is_felt_by_everyone_who_came_meanwhile() {
         let good = !ramp.points.iter().any(far) && ramp.points.iter().all(waited) && ramp.middle <= 0.05;
         Attempt { disturbed: ramp.disturbed, good, figures: format!("{ramp:?}") }
     });
+}
+
+/// An engine that gives nothing off in a span; what was due then comes at its end.
+struct Paused {
+    engine: Fixed,
+    from: Nanos,
+    to: Nanos,
+}
+
+impl Paused {
+    fn after(&self, at: Nanos) -> Nanos {
+        if at >= self.from && at < self.to { self.to } else { at }
+    }
+}
+
+impl Engine for Paused {
+    fn submit(&mut self, now: Nanos, job: Job) -> JobId {
+        self.engine.submit(now, job)
+    }
+    fn cancel(&mut self, now: Nanos, id: JobId) {
+        self.engine.cancel(now, id);
+    }
+    fn next_event(&self) -> Option<Nanos> {
+        self.engine.next_event().map(|at| self.after(at))
+    }
+    fn advance(&mut self, to: Nanos, out: &mut Vec<Emission>) {
+        let stands = to >= self.from && to < self.to;
+        self.engine.advance(if stands { Nanos(self.from.0 - 1) } else { to }, out);
+        for emission in out {
+            emission.at = self.after(emission.at);
+        }
+    }
+    fn gauges(&self) -> Gauges {
+        self.engine.gauges()
+    }
+}
+
+/// T10 in virtual time: each percentile of TTFT is that of the ramp, to the nanosecond.
+#[test]
+fn in_virtual_time_a_pause_is_the_ramp_exactly() {
+    let (ttft, from, to) = (Nanos::from_millis(10), Nanos::from_millis(3_000), Nanos::from_millis(4_400));
+    let mut run = large::run(1, 1);
+    let args = ["load.rate=500/s", "phases.measure=10s", "phases.warmup=none", "workload.osl=1"];
+    let mut draft = spec::Draft::default();
+    for (key, value) in args.iter().filter_map(|arg| arg.split_once('=')) {
+        draft.set(key, value).expect("a setting");
+    }
+    draft.set("target", "sim://fixed").expect("a target");
+    let spec = draft.resolve().expect("a spec");
+    let plan = plan::Plan::new(&spec).expect("a plan");
+    let arrivals: Vec<(Nanos, Job)> =
+        plan.open_intents().expect("open loop").map(|intent| (intent.at, Job::new(16, 1))).collect();
+    let engine = Fixed::new(FixedConfig { ttft, tpot: ttft, noise: 0.0, seed: 1 });
+    let outcomes = sim::virtual_open(&mut Paused { engine, from, to }, &arrivals, None);
+
+    let model = run.requests.remove(0);
+    let chunk = model.chunks.first().expect("output");
+    run.requests = (0..)
+        .zip(&outcomes)
+        .map(|(seq, outcome)| {
+            let out = outcome.finished.expect("it ended");
+            let mut request = model.clone();
+            (request.seq, request.intended) = (seq, outcome.intended);
+            (request.write_begin, request.closed) = (outcome.submitted, Some(out));
+            request.chunks =
+                [record::Chunk { arrival: out, seen: out, earliest: out, ..chunk }].into_iter().collect();
+            request
+        })
+        .collect();
+    (run.footer.measure_to, run.footer.planned) = (Nanos::from_secs(10), run.requests.len() as u64);
+
+    let mut ramp: Vec<f64> = arrivals
+        .iter()
+        .map(|(at, _)| {
+            let due = *at + ttft;
+            let felt = if due >= from && due < to { to } else { due };
+            felt.saturating_since(*at).0 as f64
+        })
+        .collect();
+    assert!(ramp.len() > 4_500 && ramp.iter().filter(|felt| **felt > 11e6).count() > 500);
+    let measured = measure::measure(&run, &run.header.spec.analysis);
+    assert_eq!(measured.view, spec::View::User);
+    for (share, figure) in &measured.metrics[&Metric::Ttft].percentiles {
+        let expected = linear(&mut ramp, *share);
+        let value = figure.value().expect("enough samples");
+        assert!((value - expected).abs() < 1.0, "p{}: {value}, not {expected}", share * 100.0);
+    }
 }
