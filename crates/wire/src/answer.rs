@@ -318,20 +318,23 @@ impl AnswerBuilder {
             }
             tally.frame(frame, stamp, dialect).map_err(|words| (FailureClass::ServerError, words))
         });
-        let quoted = excerpt(&self.raw, QUOTE);
+        let raw = &self.raw;
+        let quoted = || excerpt(raw, QUOTE);
         match read {
             Ok(Ok(())) => self.events.tally.whole(stamp),
             Ok(Err((FailureClass::Protocol, words))) => {
-                self.events
-                    .fail(FailureClass::Protocol, format!("expected a completion, came {words}: {quoted}"));
+                self.events.fail(
+                    FailureClass::Protocol,
+                    format!("expected a completion, came {words}: {}", quoted()),
+                );
             }
             Ok(Err((class, words))) => self.events.fail(class, words),
             Err(bad) if bad.cut => {
-                self.events.fail(FailureClass::Truncated, format!("the JSON body was cut: {quoted}"));
+                self.events.fail(FailureClass::Truncated, format!("the JSON body was cut: {}", quoted()));
             }
             Err(bad) => self.events.fail(
                 FailureClass::Protocol,
-                format!("the body is no JSON that can be read ({}): {quoted}", bad.reason),
+                format!("the body is no JSON that can be read ({}): {}", bad.reason, quoted()),
             ),
         }
     }

@@ -67,7 +67,8 @@ pub fn run(args: &[String]) -> Result<()> {
         [flag] if flag == "--install" => return install::all(),
         _ => bail!("expected `cargo xtask peers` or `cargo xtask peers --install`"),
     }
-    run_command(cargo(&["build", "--release", "--locked", "-p", "inferometer"]))?;
+    // As the other benchmarks build it, so that nothing is built twice.
+    run_command(cargo(&["build", "--profile", "bench", "--locked", "--workspace", "--bin", "inferometer"]))?;
     let clients = client::installed();
     if clients.len() == 1 {
         say("no other client is installed: `cargo xtask peers --install` gets AIPerf and guidellm from PyPI");
