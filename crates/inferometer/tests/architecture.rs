@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::process::Command;
 
 /// Who may use whom. `sim` must stay an independent truth, so it never sees `wire`.
-const EDGES: [(&str, &[&str]); 12] = [
+const EDGES: [(&str, &[&str]); 13] = [
     ("spec", &[]),
     ("clock", &["spec"]),
     ("plan", &["spec"]),
@@ -15,6 +15,7 @@ const EDGES: [(&str, &[&str]); 12] = [
     ("decide", &["spec", "record", "measure"]),
     ("present", &["spec", "record", "measure", "decide"]),
     ("sim", &["spec", "clock"]),
+    ("mlperf", &["spec"]),
     (
         "inferometer",
         &["spec", "plan", "corpus", "clock", "record", "wire", "measure", "decide", "present", "sim"],

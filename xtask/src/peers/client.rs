@@ -104,8 +104,11 @@ impl Client {
             Client::Own(_) => {
                 let runs = std::fs::read_dir(folder.join("runs"))?.next().context("a run folder")??;
                 let json = read(&runs.path().join("run.json"))?;
-                let of = |metric: &str| pair(&json["metrics"][metric], "/p50/value", "/p99/value", 1e-6);
-                Ok(Said { ttft: of("ttft")?, tpot: of("tpot")? })
+                // From the first byte sent, as the others count it.
+                let server = json["metrics"]["ttft"]["view"] == "server";
+                let ttft = &json[if server { "metrics" } else { "other_view" }]["ttft"];
+                let of = |metric: &Value| pair(metric, "/p50/value", "/p99/value", 1e-6);
+                Ok(Said { ttft: of(ttft)?, tpot: of(&json["metrics"]["tpot"])? })
             }
             Client::Aiperf(_) => {
                 let json = read(&folder.join("artifacts/profile_export_aiperf.json"))?;

@@ -86,6 +86,8 @@ pub fn serve(args: &[String]) {
 fn stream(listener: &TcpListener, shape: Streams) {
     let token = event(" token", "null");
     let last = format!("{}{:x}\r\ndata: [DONE]\n\n\r\n0\r\n\r\n", event("", "\"length\""), 14);
+    // Closed a round later: a reader that is not through must not find the end of another stream.
+    let mut _over = Vec::new();
     loop {
         let mut streams: Vec<TcpStream> = (0..shape.count).map(|_| listener.accept().unwrap().0).collect();
         for stream in &mut streams {
@@ -108,6 +110,7 @@ fn stream(listener: &TcpListener, shape: Streams) {
         for stream in &mut streams {
             stream.write_all(last.as_bytes()).unwrap();
         }
+        _over = streams;
     }
 }
 
