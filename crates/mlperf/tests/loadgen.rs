@@ -59,7 +59,11 @@ fn draws_and_moments_are_loadgens() {
         assert!(near(&moments[moments.len() - last.len()..], &last), "{name}");
         if matches!(settings(case).scenario, Scenario::Server { .. }) {
             let duration = case["generated_query_duration_ns"].as_u64().expect("nanoseconds");
-            assert!(schedule.duration.0.abs_diff(duration) <= 1, "{name}: {} {duration}", schedule.duration.0);
+            assert!(
+                schedule.duration.0.abs_diff(duration) <= 1,
+                "{name}: {} {duration}",
+                schedule.duration.0
+            );
         }
     }
 }
