@@ -3,6 +3,7 @@
 
 mod self_check;
 mod shape;
+mod sweep;
 
 use std::collections::BTreeMap;
 
@@ -17,6 +18,7 @@ use crate::words::time;
 
 pub use self_check::SelfCheckDocument;
 pub use shape::Document;
+pub use sweep::SweepDocument;
 use shape::{
     Alone, Bounded, CheckDoc, CompletedDoc, ConnectionsDoc, CountsDoc, FloorDoc, InstrumentDoc, JointDoc,
     MarginalDoc, MetricDoc, Num, Reason, SloDoc, Steady, TargetDoc, ThroughputDoc, TokensDoc, Tool, TrustDoc,
@@ -186,6 +188,11 @@ pub fn schema() -> serde_json::Value {
 /// JSON Schema (draft 2020-12) of the output of a self-check.
 pub fn self_check_schema() -> serde_json::Value {
     schema_of::<SelfCheckDocument>("output of inferometer self-check --json")
+}
+
+/// JSON Schema (draft 2020-12) of the machine output of a sweep.
+pub fn sweep_schema() -> serde_json::Value {
+    schema_of::<SweepDocument>("sweep.json of inferometer")
 }
 
 fn schema_of<T: schemars::JsonSchema>(title: &str) -> serde_json::Value {

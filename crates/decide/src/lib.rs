@@ -11,6 +11,7 @@ pub mod notes;
 pub mod report;
 pub mod self_check;
 pub mod slo;
+pub mod sweep;
 pub mod traffic;
 pub mod trust;
 pub mod verdict;

@@ -341,7 +341,7 @@ fn in_parallel(judges: &[&(dyn Fn() -> Check + Sync)]) -> Vec<Check> {
 }
 
 /// Checks that a number rests on: unknown ones limit the measurement.
-fn must_know(run: &Run) -> Vec<CheckId> {
+pub(crate) fn must_know(run: &Run) -> Vec<CheckId> {
     let mut out =
         vec![CheckId::SendLag, CheckId::Arrivals, CheckId::InFlight, CheckId::Failures, CheckId::Clock];
     let relied = run.header.spec.slo.marginal.iter().any(|m| matches!(m.statistic, Statistic::Percentile(_)));

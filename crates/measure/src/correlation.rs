@@ -48,6 +48,21 @@ pub fn tau(series: &[f64]) -> f64 {
     (2.0 * sum - 1.0).max(1.0)
 }
 
+/// By what the variance of the mean of batches exceeds that of independent ones, from their lag-1
+/// correlation r, held to [0, 0.8]: (1 + r) / (1 − r).
+pub fn mean_lag_factor(batches: &[f64]) -> f64 {
+    let n = batches.len();
+    let mean = batches.iter().sum::<f64>() / n.max(1) as f64;
+    let centred: Vec<f64> = batches.iter().map(|x| x - mean).collect();
+    let power: f64 = centred.iter().map(|x| x * x).sum();
+    if n < 3 || power <= 0.0 {
+        return 1.0;
+    }
+    let r = centred.windows(2).map(|pair| pair[0] * pair[1]).sum::<f64>() / power;
+    let r = r.clamp(0.0, 0.8);
+    (1.0 + r) / (1.0 - r)
+}
+
 /// τ as used for intervals: doubled once it exceeds 2, because the estimate is too small exactly
 /// where waiting comes in long waves.
 pub fn cautious(tau: f64) -> f64 {

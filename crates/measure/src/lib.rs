@@ -13,6 +13,7 @@ pub mod percentile;
 pub mod pictures;
 pub mod pooled;
 pub mod rates;
+pub mod repeats;
 pub mod request;
 pub mod samples;
 mod series;

@@ -22,6 +22,12 @@ pub fn stream_key(seed: u64, path: &[u8]) -> [u8; 32] {
     key
 }
 
+/// The seed of one part of a whole that has `seed`: of 53 bits, so that every reader of JSON keeps it.
+pub fn derived(seed: u64, path: &[u8]) -> u64 {
+    let [a, b, c, d, e, f, g, h, ..] = stream_key(seed, path);
+    u64::from_le_bytes([a, b, c, d, e, f, g, h]) >> 11
+}
+
 /// The 64-bit Fowler–Noll–Vo hash 1a.
 #[derive(Debug, Clone)]
 pub struct Fnv(u64);
