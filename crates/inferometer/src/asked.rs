@@ -3,18 +3,85 @@
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use spec::{Draft, Spec, SpecError};
+use spec::{Draft, Loads, Spec, SpecError};
 
-use crate::cli::{AnalysisArgs, RunArgs, SloArgs};
+use crate::cli::{AnalysisArgs, LoadArgs, RunArgs, SettingArgs, SloArgs, SubjectArgs, SweepArgs};
 use crate::failure::Failure;
 
 /// The spec of a run: the file, flags over it, defaults below both.
 pub fn spec(args: &RunArgs) -> Result<Spec> {
-    let base = match &args.file {
-        Some(path) => file(path)?,
-        None => Draft::default(),
+    resolved(flags(&args.subject, &args.load, &args.settings)?, base(&args.subject)?)
+}
+
+/// The loads of a sweep, with the spec of each; all but the load and its own defaults are the same.
+pub fn sweep(args: &SweepArgs) -> Result<(Loads, Vec<Spec>)> {
+    let loads = match (&args.load.concurrency, &args.load.rate) {
+        (Some(list), _) => Loads::concurrency(list).map_err(|e| (e, "--concurrency")),
+        (None, Some(list)) => Loads::rate(list).map_err(|e| (e, "--rate")),
+        (None, None) => {
+            return Err(Failure::wrong_request(&[SpecError::new("a sweep needs its loads")
+                .hint("inferometer sweep … --concurrency 1,2,4..256, or --rate 1..40:8")])
+            .into());
+        }
     };
-    let flags = flags(args).map_err(|errors| Failure::wrong_request(&errors))?;
+    let loads = loads.map_err(|(error, flag)| {
+        let error = SpecError::from(error);
+        Failure::wrong_request(&[SpecError { message: format!("{flag}: {}", error.message), ..error }])
+    })?;
+    let texts: Vec<String> = match &loads {
+        Loads::Concurrency(users) => users.iter().map(u32::to_string).collect(),
+        Loads::Rate(rates) => rates.iter().map(f64::to_string).collect(),
+    };
+    let base = base(&args.subject)?;
+    let of = |text: String| {
+        let mut load = LoadArgs {
+            concurrency: None,
+            think: args.load.think.clone(),
+            rate: None,
+            burstiness: args.load.burstiness.clone(),
+            cap: args.load.cap.clone(),
+            ramp: None,
+        };
+        match &loads {
+            Loads::Concurrency(_) => load.concurrency = Some(text),
+            Loads::Rate(_) => load.rate = Some(text),
+        }
+        resolved(flags(&args.subject, &load, &args.settings)?, base.clone())
+    };
+    let specs = texts.into_iter().map(of).collect::<Result<_>>()?;
+    Ok((loads, specs))
+}
+
+/// The specs of a sweep that goes on, with what no record keeps (secrets) from flags; anything else
+/// that flags would change is refused.
+pub fn resumed(args: &SweepArgs, kept: &[Spec], folder: &Path) -> Result<Vec<Spec>> {
+    let none =
+        LoadArgs { concurrency: None, think: None, rate: None, burstiness: None, cap: None, ramp: None };
+    let flags = flags(&args.subject, &none, &args.settings)?;
+    let over = base(&args.subject)?;
+    kept.iter()
+        .map(|kept| {
+            let json = serde_json::to_value(kept)?;
+            let draft = Draft::from_json(&json).map_err(|errors| Failure::wrong_request(&errors))?;
+            let spec = resolved(flags.clone(), over.clone().over(draft))?;
+            if spec.redacted() == *kept {
+                return Ok(spec);
+            }
+            Err(Failure::request(anyhow::anyhow!(
+                "the sweep in {} was begun with other settings than these flags ask for\n\
+                 hint: give --resume alone, with --api-key-env or --header where the server wants a secret",
+                folder.display()
+            ))
+            .into())
+        })
+        .collect()
+}
+
+fn base(subject: &SubjectArgs) -> Result<Draft> {
+    subject.file.as_ref().map_or_else(|| Ok(Draft::default()), |path| file(path))
+}
+
+fn resolved(flags: Draft, base: Draft) -> Result<Spec> {
     flags.over(base).resolve().map_err(|errors| Failure::wrong_request(&errors).into())
 }
 
@@ -46,17 +113,21 @@ pub fn file(path: &Path) -> Result<Draft> {
 }
 
 /// What flags ask for. Every fault is told, each with the flag that it concerns.
-fn flags(args: &RunArgs) -> Result<Draft, Vec<SpecError>> {
+fn flags(subject: &SubjectArgs, load: &LoadArgs, args: &SettingArgs) -> Result<Draft> {
+    gathered(subject, load, args).map_err(|errors| Failure::wrong_request(&errors).into())
+}
+
+fn gathered(subject: &SubjectArgs, load: &LoadArgs, args: &SettingArgs) -> Result<Draft, Vec<SpecError>> {
     let mut setter = Setter::default();
-    setter.targets(&args.target);
-    setter.text("--model", "api.model", args.model.as_deref());
+    setter.targets(&subject.target);
+    setter.text("--model", "api.model", subject.model.as_deref());
     for (flag, key, value) in [
-        ("--concurrency", "load.concurrency", &args.load.concurrency),
-        ("--think", "load.think", &args.load.think),
-        ("--rate", "load.rate", &args.load.rate),
-        ("--burstiness", "load.burstiness", &args.load.burstiness),
-        ("--cap", "load.cap", &args.load.cap),
-        ("--ramp", "load.ramp", &args.load.ramp),
+        ("--concurrency", "load.concurrency", &load.concurrency),
+        ("--think", "load.think", &load.think),
+        ("--rate", "load.rate", &load.rate),
+        ("--burstiness", "load.burstiness", &load.burstiness),
+        ("--cap", "load.cap", &load.cap),
+        ("--ramp", "load.ramp", &load.ramp),
         ("--warmup", "phases.warmup", &args.phases.warmup),
         ("--drain", "phases.drain", &args.phases.drain),
         ("--isl", "workload.isl", &args.workload.isl),
@@ -86,7 +157,7 @@ fn flags(args: &RunArgs) -> Result<Draft, Vec<SpecError>> {
     ] {
         setter.text(flag, key, value.as_deref());
     }
-    if let (Some(rate), Some(users)) = (&args.load.rate, &args.load.concurrency) {
+    if let (Some(rate), Some(users)) = (&load.rate, &load.concurrency) {
         // Told in flags, with the command that was probably meant.
         return Err(vec![
             SpecError::new(format!(

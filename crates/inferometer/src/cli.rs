@@ -90,9 +90,11 @@ pub enum IfBusy {
 pub enum Command {
     /// Measure one load point and say whether to believe it.
     Run(Box<RunArgs>),
-    /// Analyse a run folder again, without running again.
+    /// Measure several loads: the curve, its knee, and where each limit is crossed.
+    Sweep(Box<SweepArgs>),
+    /// Analyse the folder of a run or a sweep again, without running again.
     Show(ShowArgs),
-    /// Write the self-contained HTML report of a run folder.
+    /// Write the self-contained HTML report of the folder of a run or a sweep.
     Report(ReportArgs),
     /// Measure how well this machine measures: its error, its cost, its ceiling (about 20 s).
     SelfCheck(SelfCheckArgs),
@@ -116,6 +118,20 @@ pub enum Command {
 /// `inferometer run`.
 #[derive(Debug, Args)]
 pub struct RunArgs {
+    /// What is measured.
+    #[command(flatten)]
+    pub subject: SubjectArgs,
+    /// Load.
+    #[command(flatten)]
+    pub load: LoadArgs,
+    /// How it is measured.
+    #[command(flatten)]
+    pub settings: SettingArgs,
+}
+
+/// What is measured.
+#[derive(Debug, Args)]
+pub struct SubjectArgs {
     /// Server: `http://HOST:PORT`, `https://…`, or `sim://MODEL@[Nx]ACCELERATOR`. Several servers share the requests.
     pub target: Vec<String>,
     /// Spec file (YAML or JSON); flags override it.
@@ -124,9 +140,11 @@ pub struct RunArgs {
     /// Model name that is sent; not needed when the server offers one.
     #[arg(long, short)]
     pub model: Option<String>,
-    /// Load.
-    #[command(flatten)]
-    pub load: LoadArgs,
+}
+
+/// How it is measured: everything but target and load.
+#[derive(Debug, Args)]
+pub struct SettingArgs {
     /// Phases.
     #[command(flatten)]
     pub phases: PhaseArgs,
@@ -151,6 +169,64 @@ pub struct RunArgs {
     /// Record.
     #[command(flatten)]
     pub record: RecordArgs,
+}
+
+/// `inferometer sweep`.
+#[derive(Debug, Args)]
+pub struct SweepArgs {
+    /// What is measured.
+    #[command(flatten)]
+    pub subject: SubjectArgs,
+    /// Loads.
+    #[command(flatten)]
+    pub load: SweepLoadArgs,
+    /// How it is measured.
+    #[command(flatten)]
+    pub settings: SettingArgs,
+}
+
+/// The loads of a sweep.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Loads")]
+pub struct SweepLoadArgs {
+    /// Closed loop with these numbers of users: `1,2,8`, `1,2,4..256` (goes on by the ratio), `10,20..100` (by the
+    /// difference), `1..256:9` (nine points at equal ratios), `aiperf` (`1..1000:8`).
+    #[arg(long, short, value_name = "LIST", conflicts_with_all = ["rate", "resume"])]
+    pub concurrency: Option<String>,
+    /// Closed loop: pause of a user between an answer and the next request.
+    #[arg(long, value_name = "TIME", conflicts_with = "resume")]
+    pub think: Option<String>,
+    /// Open loop at these rates, in the same forms: `1..40:8`, `0.5,1..4`, `6/min,12/min..60/min`.
+    #[arg(long, short, value_name = "LIST", conflicts_with = "resume")]
+    pub rate: Option<String>,
+    /// Gamma shape of the gaps: 1 Poisson, below 1 bursty, `inf` constant [default: 1].
+    #[arg(long, value_name = "SHAPE", conflicts_with = "resume")]
+    pub burstiness: Option<String>,
+    /// Open loop with at most this many in flight; the wait at the cap is measured and named.
+    #[arg(long, value_name = "N", conflicts_with = "resume")]
+    pub cap: Option<String>,
+    /// Runs of each load, pooled; from three on their own spread widens the intervals [default: 1].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), conflicts_with = "resume")]
+    pub repeats: Option<u32>,
+    /// Order of the runs: drawn from the seed, or as the loads are given [default: shuffled].
+    #[arg(long, value_enum, value_name = "ORDER", conflicts_with = "resume")]
+    pub order: Option<SweepOrder>,
+    /// Accelerators behind the server, all alike; throughput is then also told for each of them
+    /// [default: those of a simulated target].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), conflicts_with = "resume")]
+    pub accelerators: Option<u32>,
+    /// Go on with a sweep that was interrupted: makes the runs that are missing in this folder.
+    #[arg(long, value_name = "DIR")]
+    pub resume: Option<PathBuf>,
+}
+
+/// Order of the runs of a sweep.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum SweepOrder {
+    /// Drawn from the seed, so that a drift of the server falls on no load more than on another.
+    Shuffled,
+    /// As the loads are given, one repeat of all of them after the other.
+    AsGiven,
 }
 
 /// When requests leave.
@@ -379,7 +455,7 @@ pub struct RecordArgs {
     /// Also write the HTML report when done.
     #[arg(long)]
     pub html: bool,
-    /// Print `run.json` on stdout.
+    /// Print the machine output on stdout.
     #[arg(long)]
     pub json: bool,
     /// Print the spec with every default and stop.
@@ -390,12 +466,12 @@ pub struct RecordArgs {
 /// `inferometer show`.
 #[derive(Debug, Args)]
 pub struct ShowArgs {
-    /// Run folder; or its journal, or its requests.parquet.
+    /// Folder of a run or a sweep; or a run's journal, or its requests.parquet.
     pub dir: PathBuf,
     /// Analysis.
     #[command(flatten)]
     pub analysis: AnalysisArgs,
-    /// Limits instead of the run's own.
+    /// Limits instead of those it was made with.
     #[command(flatten)]
     pub slo: SloArgs,
     /// Print the machine output on stdout.
@@ -406,12 +482,12 @@ pub struct ShowArgs {
 /// `inferometer report`.
 #[derive(Debug, Args)]
 pub struct ReportArgs {
-    /// Run folder; or its journal, or its requests.parquet.
+    /// Folder of a run or a sweep; or a run's journal, or its requests.parquet.
     pub dir: PathBuf,
     /// Analysis.
     #[command(flatten)]
     pub analysis: AnalysisArgs,
-    /// File instead of `report.html` in the run folder; `-` for stdout.
+    /// File instead of `report.html` in the folder; `-` for stdout.
     #[arg(long, short, value_name = "FILE")]
     pub out: Option<PathBuf>,
 }

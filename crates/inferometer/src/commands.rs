@@ -9,24 +9,26 @@ use record::{Run, RunFolder, Stopped};
 
 use crate::asked;
 use crate::cli::{Cli, Progress, ReportArgs, RunArgs, ShowArgs, SimCommand, SimServeArgs, SpecCommand};
+use crate::derived::{keep_files, page};
 use crate::failure::{Failure, WRONG_REQUEST};
 use crate::printer::Printer;
 use crate::run;
+use crate::sweep;
 
 /// Measures one load point.
 pub fn run(args: &RunArgs, printer: &Printer, progress: Progress) -> Result<u8> {
     let spec = asked::spec(args)?;
-    if args.record.dry_run {
+    if args.settings.record.dry_run {
         run::check(&spec)?;
         printer.data(&serde_json::to_string_pretty(&spec.redacted())?)?;
         return Ok(0);
     }
-    let measured = run::measure(spec, &args.record.out, args.client.if_busy, printer, progress)?;
+    let measured = run::measure(spec, &args.settings.record.out, args.settings.client.if_busy, printer, progress)?;
     let report = RunReport::build(&measured.run, &measured.run.header.spec.analysis);
     let json = report.to_json();
     let folder = &measured.folder;
     let mut kept = keep_files(folder, &measured.run, &json, printer);
-    if args.record.html {
+    if args.settings.record.html {
         let written = folder.write_report(&page(&measured.run, &report, folder.path()));
         kept &= written.map_err(|error| printer.warn(&error.to_string())).is_ok();
     }
@@ -38,7 +40,7 @@ pub fn run(args: &RunArgs, printer: &Printer, progress: Progress) -> Result<u8> 
     printer.say(&present::terminal::run(&printer.style, &report));
     let path = folder.path().display();
     printer.say(&format!("\n{path}     report:  inferometer report {path}"));
-    if args.record.json {
+    if args.settings.record.json {
         printer.data(&serde_json::to_string_pretty(&json)?)?;
     }
     // A script that looks at the code alone must not take a run for whole whose files are not.
@@ -46,20 +48,6 @@ pub fn run(args: &RunArgs, printer: &Printer, progress: Progress) -> Result<u8> 
         0 if !kept => WRONG_REQUEST,
         code => code,
     })
-}
-
-/// Writes what is derived from the journal. A full disk must not take the answer away: it is told, and the answer is
-/// shown all the same. `false`: something could not be written.
-fn keep_files(folder: &RunFolder, run: &Run, json: &serde_json::Value, printer: &Printer) -> bool {
-    let mut kept = true;
-    for written in [
-        folder.write_run_json(json),
-        record::tables::write_requests(&folder.requests_parquet(), run),
-        record::tables::write_telemetry(&folder.telemetry_parquet(), run),
-    ] {
-        kept &= written.map_err(|error| printer.warn(&error.to_string())).is_ok();
-    }
-    kept
 }
 
 /// A run folder that holds a journal and no `run.json`: the process that ran was killed.
@@ -70,6 +58,9 @@ fn left_alone(path: &Path) -> Option<RunFolder> {
 
 /// Analyses a run folder again.
 pub fn show(args: &ShowArgs, printer: &Printer) -> Result<u8> {
+    if sweep::is_one(&args.dir) {
+        return sweep::show(args, printer);
+    }
     let mut run = recorded(&args.dir)?;
     asked::reanalysis(&mut run.header.spec, &args.analysis, Some(&args.slo))?;
     let report = RunReport::build(&run, &run.header.spec.analysis);
@@ -89,6 +80,9 @@ pub fn show(args: &ShowArgs, printer: &Printer) -> Result<u8> {
 
 /// Writes the HTML report of a run folder.
 pub fn report(args: &ReportArgs, printer: &Printer) -> Result<u8> {
+    if sweep::is_one(&args.dir) {
+        return sweep::report(args, printer);
+    }
     let mut run = recorded(&args.dir)?;
     if let Some(folder) = left_alone(&args.dir) {
         keep_files(&folder, &run, &RunReport::build(&run, &run.header.spec.analysis).to_json(), printer);
@@ -102,15 +96,20 @@ pub fn report(args: &ReportArgs, printer: &Printer) -> Result<u8> {
             folder.write_report(&html).map_err(Failure::request)?;
             printer.data(&folder.report().display().to_string())?;
         }
-        Some(path) if path.as_os_str() == "-" => printer.data(&html)?,
-        Some(path) => {
-            std::fs::write(path, html)
-                .with_context(|| format!("cannot write {}", path.display()))
-                .map_err(Failure::request)?;
-            printer.data(&path.display().to_string())?;
-        }
+        Some(path) => write_page(path, html, printer)?,
     }
     Ok(0)
+}
+
+/// Writes a page where the user wants it; `-` is standard output.
+pub fn write_page(path: &Path, html: String, printer: &Printer) -> Result<()> {
+    if path.as_os_str() == "-" {
+        return printer.data(&html);
+    }
+    std::fs::write(path, html)
+        .with_context(|| format!("cannot write {}", path.display()))
+        .map_err(Failure::request)?;
+    printer.data(&path.display().to_string())
 }
 
 fn recorded(path: &Path) -> Result<Run> {
@@ -136,11 +135,6 @@ fn recorded(path: &Path) -> Result<Run> {
 fn newest_run(runs: &Path) -> Option<std::path::PathBuf> {
     let entries = std::fs::read_dir(runs).ok()?.filter_map(|entry| Some(entry.ok()?.path()));
     entries.filter(|path| RunFolder::open(path).is_ok_and(|folder| folder.journal().exists())).max()
-}
-
-fn page(run: &Run, report: &RunReport, folder: &Path) -> String {
-    let command = format!("inferometer run -f {}/run.json", folder.display());
-    present::html::run(report, &measure::pictures(run, &report.measures), &command)
 }
 
 /// The simulated engine.

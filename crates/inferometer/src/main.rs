@@ -3,13 +3,16 @@
 mod asked;
 mod cli;
 mod commands;
+mod derived;
 mod embedded;
 mod failure;
 mod files;
 mod printer;
 mod run;
 mod self_check;
+mod series;
 mod signal;
+mod sweep;
 
 use std::process::ExitCode;
 
@@ -35,6 +38,7 @@ fn main() -> ExitCode {
 fn execute(command: Command, printer: &Printer, progress: cli::Progress) -> Result<u8> {
     match command {
         Command::Run(args) => commands::run(&args, printer, progress),
+        Command::Sweep(args) => sweep::command(&args, printer, progress),
         Command::Show(args) => commands::show(&args, printer),
         Command::SelfCheck(args) => self_check::command(&args, printer),
         Command::Report(args) => commands::report(&args, printer),

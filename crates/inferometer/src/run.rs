@@ -8,7 +8,7 @@ mod prompts;
 mod view;
 mod watch;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -69,17 +69,56 @@ fn named_files(spec: &Spec) -> Vec<(&Path, &'static str)> {
 }
 
 /// What a run is told beside its spec.
+#[derive(Clone)]
 pub struct Around {
     /// Set it to end the run early.
     pub stop: Arc<AtomicBool>,
-    /// What to do when another run is at the same endpoint.
-    pub busy: IfBusy,
-    /// Where an engine of the run's own writes its log of the truth.
-    pub truth: Option<PathBuf>,
     /// What is known of this machine.
     pub self_check: Option<SelfCheck>,
     /// Which self-check that is, or why there is none.
     pub floor: String,
+}
+
+impl Around {
+    /// With signals handled and what is known of this machine looked up: once for each program.
+    pub fn this_program(printer: &Printer) -> Result<Self> {
+        let stop = crate::signal::stop_flag()?;
+        let known = crate::self_check::state::known(printer);
+        Ok(Self { stop, self_check: known.check, floor: known.source })
+    }
+}
+
+/// Where runs are made: the endpoint, kept for whoever holds this, and the engine of a simulated
+/// target.
+pub struct Site {
+    claim: Claim,
+    engine: Option<Embedded>,
+}
+
+impl Site {
+    /// Takes the endpoint of a spec, and starts the engine of a simulated one; `truth` is where that
+    /// writes its log.
+    pub fn take(
+        spec: &Spec,
+        busy: IfBusy,
+        truth: Option<&Path>,
+        printer: &Printer,
+        stop: &AtomicBool,
+    ) -> Result<Self> {
+        let claim = Claim::take(spec, busy, printer, stop)?;
+        let engine = match spec.target.first() {
+            Target::Sim(target) => Some(Embedded::start(target, truth)?),
+            Target::Http(_) => None,
+        };
+        Ok(Self { claim, engine })
+    }
+
+    /// Lets an engine end by itself, so that its log is whole.
+    pub fn end(self) {
+        if let Some(engine) = self.engine {
+            engine.end();
+        }
+    }
 }
 
 /// Measures one load point.
@@ -90,14 +129,43 @@ pub fn measure(
     printer: &Printer,
     progress: Progress,
 ) -> Result<Measured> {
-    let stop = crate::signal::stop_flag()?;
-    let known = crate::self_check::state::known(printer);
-    let around = Around { stop, busy, truth: None, self_check: known.check, floor: known.source };
-    measure_within(spec, runs, printer, progress, around)
+    let around = Around::this_program(printer)?;
+    measure_within(spec, runs, (busy, None), printer, progress, around)
 }
 
-/// The same, within what somebody else knows and decides.
+/// The same, within what somebody else knows and decides: what to do when another run is at the same
+/// endpoint, and where an engine of the run's own writes its log of the truth.
 pub fn measure_within(
+    spec: Spec,
+    runs: &Path,
+    (busy, truth): (IfBusy, Option<&Path>),
+    printer: &Printer,
+    progress: Progress,
+    around: Around,
+) -> Result<Measured> {
+    prepare(&spec, runs)?;
+    let mut site = Site::take(&spec, busy, truth, printer, &around.stop)?;
+    let measured = measure_at(&mut site, spec, runs, printer, progress, around);
+    if truth.is_some() {
+        site.end();
+    }
+    measured
+}
+
+/// What must be right before a server is troubled: the plan, the files, the key, a folder that can be
+/// written.
+pub fn prepare(spec: &Spec, runs: &Path) -> Result<()> {
+    check(spec)?;
+    key(spec)?;
+    std::fs::create_dir_all(runs)
+        .with_context(|| format!("cannot create the folder {}", runs.display()))
+        .map_err(Failure::request)?;
+    Ok(())
+}
+
+/// Measures one load point at a place that is taken already.
+pub fn measure_at(
+    site: &mut Site,
     mut spec: Spec,
     runs: &Path,
     printer: &Printer,
@@ -107,12 +175,7 @@ pub fn measure_within(
     let stop = Arc::clone(&around.stop);
     let plan = check(&spec)?;
     let key = key(&spec)?;
-    // The folder first: a place that cannot be written is known before the server is troubled.
-    std::fs::create_dir_all(runs)
-        .with_context(|| format!("cannot create the folder {}", runs.display()))
-        .map_err(Failure::request)?;
-
-    let mut claim = Claim::take(&spec, around.busy, printer, &stop)?;
+    let Site { claim, engine } = site;
 
     // A vocabulary loads on a thread of its own: where the model's name is known, while the server is asked.
     let guess = known_model(&spec);
@@ -121,10 +184,6 @@ pub fn measure_within(
         .map(|model| Tokenizer::open(&spec.workload.tokenizer, Some(model)))
         .transpose()
         .map_err(Failure::request)?;
-    let engine = match spec.target.first() {
-        Target::Sim(target) => Some(Embedded::start(target, around.truth.as_deref())?),
-        Target::Http(_) => None,
-    };
     let session = {
         let address = engine.as_ref().map(Embedded::url);
         Session::open_until(&spec, address, key.clone().map(Secret::new), &stop).map_err(session_failure)?
@@ -180,18 +239,12 @@ pub fn measure_within(
     screen.end();
     let mut footer = driven.map_err(Failure::request)?;
     footer.others = claim.others();
-    drop(claim);
-    if around.truth.is_some()
-        && let Some(engine) = engine
-    {
-        engine.end();
-    }
     let run = journal.finish(footer, printer)?;
     Ok(Measured { folder, run })
 }
 
 /// The model's name, where it is known before the server is asked.
-fn known_model(spec: &Spec) -> Option<String> {
+pub fn known_model(spec: &Spec) -> Option<String> {
     match (&spec.api.model, spec.target.first()) {
         (Some(model), _) => Some(model.clone()),
         (None, Target::Sim(target)) => Some(target.engine.clone()),

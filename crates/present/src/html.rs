@@ -1,6 +1,7 @@
 //! The self-contained HTML report: one file, no network, no script needed.
 
 mod chart;
+mod curve;
 mod definitions;
 mod instrument;
 mod metrics;
@@ -9,6 +10,7 @@ mod record;
 mod scale;
 mod slo;
 mod strip;
+mod sweep;
 mod trust;
 
 use decide::words::{TimeUnit, count, counted, decimals, fixed, number, percent, plain};
@@ -19,6 +21,8 @@ use spec::Metric;
 
 use crate::label::harmless;
 
+pub use sweep::sweep;
+
 const CSS: &str = include_str!("html/page.css");
 /// On paper everything is open. Nothing else needs a script.
 const OPEN_ON_PAPER: &str =
@@ -26,46 +30,61 @@ const OPEN_ON_PAPER: &str =
 
 /// The page of one run. `command` is what would measure it again.
 pub fn run(report: &RunReport, pictures: &Pictures, command: &str) -> String {
-    let title = title(report);
+    let mut brand = vec![report.environment.started.clone(), report.spec.target.to_string()];
+    brand.extend(report.spec.labels.iter().map(|(key, value)| format!("{key} {value}")));
+    let body = html! {
+        (trust::section(report))
+        (answer(report))
+        (slo::section(report))
+        (metrics::section(report))
+        (pictures::distributions(report, pictures))
+        (pictures::timeline(report, pictures))
+        (record::failures(report))
+        (pictures::instrument(report, pictures))
+        (notes(&crate::label::notes(report)))
+        (record::spec(report))
+        (definitions::section(report))
+    };
+    let head = Head { kind: "run", title: &title(report), brand: &brand, command, sections: &SECTIONS };
+    page(&head, &report.environment.tool_version, &body)
+}
+
+/// What stands above the sections of a page.
+struct Head<'a> {
+    kind: &'a str,
+    title: &'a str,
+    brand: &'a [String],
+    command: &'a str,
+    sections: &'a [(&'a str, &'a str)],
+}
+
+/// A whole page.
+fn page(head: &Head<'_>, version: &str, body: &Markup) -> String {
     let page = html! {
         (DOCTYPE)
         html lang="en" {
             head {
                 meta charset="utf-8";
                 meta name="viewport" content="width=device-width,initial-scale=1";
-                title { "inferometer run: " (title) }
+                title { "inferometer " (head.kind) ": " (head.title) }
                 style { (PreEscaped(CSS)) }
             }
             body {
                 header {
                     div.brand {
-                        b { "inferometer" } span { "run" }
-                        span { (report.environment.started) }
-                        span { (report.spec.target.to_string()) }
-                        @for (key, value) in &report.spec.labels { span { (key) " " (value) } }
+                        b { "inferometer" } span { (head.kind) }
+                        @for text in head.brand { span { (text) } }
                     }
-                    h1 { (title) }
-                    code.cmd { (command) }
+                    h1 { (head.title) }
+                    code.cmd { (head.command) }
                     nav aria-label="Sections" {
-                        @for (id, name) in SECTIONS { a href={ "#" (id) } { (name) } }
+                        @for (id, name) in head.sections { a href={ "#" (id) } { (name) } }
                     }
                 }
-                main {
-                    (trust::section(report))
-                    (answer(report))
-                    (slo::section(report))
-                    (metrics::section(report))
-                    (pictures::distributions(report, pictures))
-                    (pictures::timeline(report, pictures))
-                    (record::failures(report))
-                    (pictures::instrument(report, pictures))
-                    (notes(report))
-                    (record::spec(report))
-                    (definitions::section(report))
-                }
+                main { (body) }
                 footer {
-                    "Made by inferometer " (report.environment.tool_version)
-                    ". Everything on this page can be rebuilt from the run folder: "
+                    "Made by inferometer " (version)
+                    ". Everything on this page can be rebuilt from its folder: "
                     code { "inferometer show DIR --json" }
                 }
                 script { (PreEscaped(OPEN_ON_PAPER)) }
@@ -213,15 +232,14 @@ fn latency(report: &RunReport, metric: Metric) -> Option<Tile> {
     Some(Tile { name, value: crate::label::figure(figure, unit.ns()), unit: unit.symbol(), below })
 }
 
-fn notes(report: &RunReport) -> Markup {
+fn notes(notes: &[String]) -> Markup {
     html! {
         section id="notes" {
             h2 { "What else to know" }
-            @let notes = crate::label::notes(report);
             @if notes.is_empty() {
                 p.lead { "Nothing." }
             } @else {
-                ul.out { @for note in &notes { li { (note) } } }
+                ul.out { @for note in notes { li { (note) } } }
             }
         }
     }

@@ -2,6 +2,7 @@
 
 mod metrics;
 mod self_check;
+mod sweep;
 mod table;
 mod text;
 
@@ -14,6 +15,7 @@ use crate::label::{harmless, limit_figure, limit_interval, notes};
 use crate::stands;
 use crate::style::{Style, Tone};
 pub use self_check::self_check;
+pub use sweep::{run_in_a_line, sweep};
 use text::wrap;
 
 /// Indentation of everything below the headline.
@@ -43,7 +45,7 @@ pub fn error(style: &Style, message: &str) -> String {
 pub fn run(style: &Style, report: &RunReport) -> String {
     let mut screen = Screen { style, out: String::new() };
     screen.trust(report);
-    screen.answer(report);
+    screen.answer(&report.verdict.answer);
     screen.doubts(report);
     screen.metrics(report);
     screen.limits(report);
@@ -130,8 +132,8 @@ impl Screen<'_> {
         }
     }
 
-    fn answer(&mut self, report: &RunReport) {
-        for line in self.wrapped(&report.verdict.answer, 0) {
+    fn answer(&mut self, answer: &str) {
+        for line in self.wrapped(answer, 0) {
             let words: Vec<String> = line.split(' ').map(|word| self.judgement(word)).collect();
             self.line(&words.join(" "));
         }

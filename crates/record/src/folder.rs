@@ -125,7 +125,7 @@ impl RunFolder {
     /// # Errors
     /// The value is no JSON, or the file cannot be written; an earlier file stays as it was.
     pub fn write_run_json(&self, value: &impl Serialize) -> Result<(), RecordError> {
-        write_json(&self.run_json(), value, Private::No)
+        write_json_file(&self.run_json(), value)
     }
 
     /// Writes `report.html`.
@@ -183,6 +183,14 @@ pub(crate) enum Private {
     No,
     /// Owner only.
     Yes,
+}
+
+/// Writes a whole JSON file, indented, or nothing.
+///
+/// # Errors
+/// The value is no JSON, or the file cannot be written; an earlier file stays as it was.
+pub fn write_json_file(path: &Path, value: &impl Serialize) -> Result<(), RecordError> {
+    write_json(path, value, Private::No)
 }
 
 pub(crate) fn write_json(path: &Path, value: &impl Serialize, private: Private) -> Result<(), RecordError> {

@@ -2,20 +2,14 @@
 
 use spec::{MarginalLimit, Spec, Statistic};
 
-use super::{Asked, Crossing, CrossingState, Knee, KneeState, LimitCrossing, Over, Point};
+use super::{Crossing, CrossingState, Knee, KneeState, LimitCrossing, Over, Point};
 use crate::report::Verdict;
 use crate::slo::{limit_words, metric_words, sign};
 use crate::verdict::exit;
 use crate::words::{NBSP, decimals, fixed, number, percent};
 
 /// The end of a sweep.
-pub(super) fn verdict(
-    asked: &Asked,
-    over: Over,
-    points: &[Point],
-    knee: &Knee,
-    limits: &[LimitCrossing],
-) -> Verdict {
+pub(super) fn verdict(points: &[Point], knee_words: &str, limits: &[LimitCrossing]) -> Verdict {
     let exit_code = exit_code(points, limits);
     let answer = match exit_code {
         exit::NOTHING => "No request ended well at any load: there is nothing to measure.".to_owned(),
@@ -25,10 +19,8 @@ pub(super) fn verdict(
             format!("Nothing may be concluded: the measurement cannot be believed at any load{why}.")
         }
         _ => {
-            let mut sentences = vec![knee_words(over, knee)];
-            sentences.extend(
-                limit_names(&asked.spec).iter().zip(limits).map(|(name, l)| crossing_words(name, &l.crossing, over)),
-            );
+            let mut sentences = vec![knee_words.to_owned()];
+            sentences.extend(limits.iter().map(|limit| limit.words.clone()));
             let unknown = points.iter().filter(|point| point.known().is_none()).count();
             if unknown > 0 {
                 sentences.push(format!("{unknown} of {} loads are unknown", points.len()));
@@ -57,7 +49,7 @@ fn exit_code(points: &[Point], limits: &[LimitCrossing]) -> u8 {
 }
 
 /// What throughput does, as the beginning of a sentence.
-fn knee_words(over: Over, knee: &Knee) -> String {
+pub(super) fn knee_words(over: Over, knee: &Knee) -> String {
     let rate = |x: f64| format!("{}{NBSP}requests/s", number(x));
     let peak = |(load, x): (f64, f64)| format!("{} at {}", rate(x), over.words(load));
     match (knee.state, knee.at, knee.peak) {
@@ -88,7 +80,7 @@ fn knee_words(over: Over, knee: &Knee) -> String {
 }
 
 /// Each limit as a person names it, in the order of the crossings.
-fn limit_names(spec: &Spec) -> Vec<String> {
+pub(super) fn limit_names(spec: &Spec) -> Vec<String> {
     let slo = &spec.slo;
     let mut names = Vec::new();
     if !slo.joint.is_empty() {

@@ -89,6 +89,8 @@ pub struct LimitCrossing {
     pub limit: String,
     /// Where it is crossed.
     pub crossing: Crossing,
+    /// The same as a part of a sentence.
+    pub words: String,
 }
 
 /// The knee as Little's law has it: throughput at the peak × time in the system at the smallest load.
@@ -114,6 +116,8 @@ pub struct SweepReport {
     pub points: Vec<Point>,
     /// The knee of throughput over load.
     pub knee: Knee,
+    /// What throughput does, as a part of a sentence.
+    pub knee_words: String,
     /// The same by Little's law, where it applies.
     pub little: Option<Little>,
     /// Each limit.
@@ -135,12 +139,13 @@ impl SweepReport {
         let over = Over::of(&asked.spec);
         let knee = knee(&rungs(&points));
         let little = little(&asked.spec, &points, &knee);
-        let limits = limits(&asked.spec, &points);
+        let limits = limits(&asked.spec, over, &points);
         let trades = trades(&points, asked.accelerators);
         let front = front(&trades);
-        let verdict = answer::verdict(&asked, over, &points, &knee, &limits);
+        let knee_words = answer::knee_words(over, &knee);
+        let verdict = answer::verdict(&points, &knee_words, &limits);
         let notes = notes(&asked, &points);
-        Self { over, knee, little, limits, trades, front, verdict, notes, asked, points }
+        Self { over, knee, knee_words, little, limits, trades, front, verdict, notes, asked, points }
     }
 }
 
@@ -172,7 +177,7 @@ fn little(spec: &Spec, points: &[Point], knee: &Knee) -> Option<Little> {
 }
 
 /// Every limit, the joint one first.
-fn limits(spec: &Spec, points: &[Point]) -> Vec<LimitCrossing> {
+fn limits(spec: &Spec, over: Over, points: &[Point]) -> Vec<LimitCrossing> {
     let slo = &spec.slo;
     let joint = (!slo.joint.is_empty()).then(|| {
         let limits: Vec<&str> = slo.joint.iter().map(|limit| limit.text.as_str()).collect();
@@ -180,10 +185,12 @@ fn limits(spec: &Spec, points: &[Point]) -> Vec<LimitCrossing> {
     });
     let names = joint.into_iter().chain(slo.marginal.iter().map(|limit| limit.text.clone()));
     names
+        .zip(answer::limit_names(spec))
         .enumerate()
-        .map(|(index, limit)| {
+        .map(|(index, (limit, name))| {
             let loads: Vec<_> = points.iter().map(|point| (point.load, point.met(index).0)).collect();
-            LimitCrossing { limit, crossing: crossing(&loads) }
+            let crossing = crossing(&loads);
+            LimitCrossing { limit, words: answer::crossing_words(&name, &crossing, over), crossing }
         })
         .collect()
 }

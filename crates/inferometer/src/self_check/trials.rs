@@ -136,14 +136,13 @@ impl<'a> Trials<'a> {
         super::unless_stopped(self.stop)?;
         let around = Around {
             stop: Arc::clone(self.stop),
-            busy: IfBusy::Share,
-            truth: truth.map(Path::to_owned),
             self_check: None,
             floor: "a self-check itself".to_owned(),
         };
         let measured = run::measure_within(
             trial.spec()?,
             &self.folder.path().join("runs"),
+            (IfBusy::Share, truth),
             self.printer,
             Progress::Off,
             around,

@@ -30,6 +30,50 @@ impl Vertical {
     }
 }
 
+/// What a measured value is; the shape says it without colour.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Sign {
+    /// Nothing is judged.
+    Plain,
+    /// Not on the front, or otherwise beside the point.
+    Hollow,
+    /// Met.
+    Pass,
+    /// Not met.
+    Fail,
+    /// Undecided.
+    Undecided,
+}
+
+impl Sign {
+    /// Of a limit.
+    pub(super) fn of(met: Option<bool>) -> Self {
+        match met {
+            Some(true) => Sign::Pass,
+            Some(false) => Sign::Fail,
+            None => Sign::Undecided,
+        }
+    }
+
+    fn class(self) -> &'static str {
+        match self {
+            Sign::Plain => "plain",
+            Sign::Hollow => "hollow",
+            Sign::Pass => "pass",
+            Sign::Fail => "fail",
+            Sign::Undecided => "undecided",
+        }
+    }
+
+    pub(super) fn shape(self) -> Markup {
+        match self {
+            Sign::Plain | Sign::Hollow | Sign::Pass => html! { circle r="5" {} },
+            Sign::Fail => html! { path d="M-5-5 5 5M5-5-5 5" {} },
+            Sign::Undecided => html! { path d="M0-6 6 0 0 6-6 0Z" {} },
+        }
+    }
+}
+
 /// One chart: axes, marks, and a sentence for those who cannot see it.
 pub(super) struct Chart {
     x: Scale,
@@ -191,6 +235,41 @@ impl Chart {
         self.front.push(html! {
             text class="lbl" x=(left) y="80%" dx=(shift) text-anchor=(anchor) { (label) }
             text class="tk lb" x=(left) y="80%" dx=(shift) dy="15" text-anchor=(anchor) { (note) }
+        });
+    }
+
+    /// A vertical line with its value on it that is no limit.
+    pub(super) fn place_at_x(&mut self, value: f64, label: &str) {
+        let share = self.x.share(value) * 100.0;
+        let left = format!("{share:.2}%");
+        let (anchor, shift) = if share > 62.0 { ("end", "-6") } else { ("start", "6") };
+        self.back.push(html! { line class="cross" x1=(left) x2=(left) y1="0" y2="100%" {} });
+        self.front.push(html! {
+            text class="lb knee" x=(left) y="94%" dx=(shift) text-anchor=(anchor) { (label) }
+        });
+    }
+
+    /// A measured value: its interval as a whisker (an open end is at the edge) and a sign of what it is.
+    pub(super) fn mark(&mut self, x: f64, y: f64, interval: (Option<f64>, Option<f64>), sign: Sign, title: &str) {
+        let percent = |v: f64| format!("{:.2}%", v / BOX * 100.0);
+        let (left, top) = (percent(self.x.x(x)), percent(self.y.y(y)));
+        if let (Some(low), Some(high)) = interval {
+            self.front.push(html! {
+                line class="wh" x1=(left) x2=(left) y1=(percent(self.y.y(high))) y2=(percent(self.y.y(low))) {}
+            });
+        }
+        self.front.push(html! {
+            svg class={ "mk " (sign.class()) } x=(left) y=(top) overflow="visible" { title { (title) } (sign.shape()) }
+        });
+    }
+
+    /// A word beside a place in the plot.
+    pub(super) fn word(&mut self, x: f64, y: f64, text: &str) {
+        let share = self.x.share(x) * 100.0;
+        let (anchor, shift) = if share > 62.0 { ("end", "-8") } else { ("start", "8") };
+        self.front.push(html! {
+            text class="tk lb" x=(format!("{share:.2}%")) y=(format!("{:.2}%", self.y.y(y) / BOX * 100.0))
+                dx=(shift) dy="-6" text-anchor=(anchor) { (text) }
         });
     }
 

@@ -41,6 +41,12 @@ impl Scale {
         Self::linear((low - margin).max(0.0), high + margin)
     }
 
+    /// Loads, each with room beside it: logarithmic when they span more than 20 ×.
+    pub(super) fn of_loads(values: impl Iterator<Item = f64> + Clone) -> Self {
+        let scale = Self::of_latencies(values);
+        if scale.log { Self { low: scale.low / 1.1, high: scale.high * 1.1, ..scale } } else { scale }
+    }
+
     /// Logarithmic when positive values span more than 20 ×, else linear from zero.
     pub(super) fn of_latencies(values: impl Iterator<Item = f64> + Clone) -> Self {
         let positive = values.filter(|v| *v > 0.0 && v.is_finite());

@@ -29,7 +29,7 @@ pub(super) fn section(report: &RunReport) -> Markup {
     }
 }
 
-fn badge(met: Option<bool>) -> Markup {
+pub(super) fn badge(met: Option<bool>) -> Markup {
     let (class, sign, word) = match met {
         Some(true) => ("pass", "✓", "met"),
         Some(false) => ("fail", "✕", "not met"),

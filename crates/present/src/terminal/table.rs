@@ -7,7 +7,7 @@ use crate::style::{Style, Tone};
 pub(super) struct Cell {
     text: String,
     right: bool,
-    dim: bool,
+    tone: Option<Tone>,
     glued: bool,
 }
 
@@ -22,7 +22,11 @@ impl Cell {
         Self { text, right: true, ..Self::default() }
     }
     pub(super) fn dim(self) -> Self {
-        Self { dim: true, ..self }
+        self.toned(Tone::Dim)
+    }
+    /// Painted in a tone.
+    pub(super) fn toned(self, tone: Tone) -> Self {
+        Self { tone: Some(tone), ..self }
     }
     /// One space after the cell before instead of two: it belongs to it.
     pub(super) fn glued(self) -> Self {
@@ -80,10 +84,9 @@ impl Table {
             for ((cell, width), gap) in row.iter().zip(&widths).zip(&gaps) {
                 line.push_str(&" ".repeat(*gap));
                 let pad = " ".repeat(width - cell.width());
-                let text = if cell.dim && !cell.text.is_empty() {
-                    style.paint(Tone::Dim, &cell.text)
-                } else {
-                    cell.text.clone()
+                let text = match cell.tone {
+                    Some(tone) if !cell.text.is_empty() => style.paint(tone, &cell.text),
+                    _ => cell.text.clone(),
                 };
                 if cell.right {
                     line.push_str(&pad);
