@@ -22,5 +22,14 @@ fn main() -> std::io::Result<()> {
             std::fs::write(dir.join(format!("{name}-{width}.txt")), screen + "\n")?;
         }
     }
+    for (name, report) in common::sweeps() {
+        let page = present::html::sweep(&report, "inferometer sweep URL --concurrency 1,2,4..256", true);
+        std::fs::write(dir.join(format!("{name}.html")), page)?;
+        for width in [60, 80, 120] {
+            let style = Style { color: true, ascii: false, width };
+            let screen = present::terminal::sweep(&style, &report);
+            std::fs::write(dir.join(format!("{name}-{width}.txt")), screen + "\n")?;
+        }
+    }
     Ok(())
 }

@@ -85,6 +85,45 @@ fn every_page_is_well_formed_and_loads_nothing() {
 }
 
 #[test]
+fn a_page_of_a_sweep_is_well_formed_and_links_to_its_runs_only() {
+    for (name, report) in common::sweeps() {
+        for links in [false, true] {
+            let html = present::html::sweep(&report, "inferometer sweep URL", links);
+            let mut linked = 0;
+            for (attribute, value) in attributes(&html) {
+                assert!(!["src", "srcset", "action", "onload", "onclick"].contains(&attribute.as_str()), "{name}");
+                if attribute == "href" && !value.starts_with('#') {
+                    linked += 1;
+                    assert!(value.ends_with("Z-m/report.html") && !value.contains(".."), "{name}: {value}");
+                } else if attribute == "href" {
+                    assert!(html.contains(&format!("id=\"{}\"", &value[1..])), "{name}: {value} leads nowhere");
+                }
+                if ["d", "x", "y", "x1", "x2", "y1", "y2", "width", "style"].contains(&attribute.as_str()) {
+                    assert!(!value.contains("NaN") && !value.contains("inf"), "{name}: {attribute}={value}");
+                }
+            }
+            let runs: usize = report.points.iter().map(|p| p.repeats.len()).sum();
+            assert_eq!(linked, if links { runs } else { 0 }, "{name}");
+            let pictures = html.matches("<svg class=\"plot\"").count();
+            assert_eq!(html.matches("<svg class=\"plot\" role=\"img\" aria-label=\"").count(), pictures);
+            assert!(!html.contains("aria-label=\"\""), "{name}");
+            assert!(!html.contains("<script>alert") && html.len() < 300_000, "{name}: {}", html.len());
+            assert!(!html.chars().any(|c| c.is_control() && c != '\n'), "{name}");
+        }
+    }
+}
+
+#[test]
+fn a_sweep_shows_its_limits_as_lines_and_crossings_as_bands() {
+    let html = present::html::sweep(&common::sweep(), "c", true);
+    for part in ["p95 limit 800\u{a0}ms", "crossed here", "class=\"kn\"", "class=\"cx\"", "target 95\u{a0}%", "Pareto front", ">knee "] {
+        assert!(html.contains(part), "{part}");
+    }
+    // What is unknown has no mark and no figure.
+    assert!(html.contains("class=\"unk\"") && !html.contains("256 users: "));
+}
+
+#[test]
 fn a_picture_has_a_sentence() {
     let html = page(&common::some_failed());
     let pictures = html.matches("<svg class=\"plot\"").count();

@@ -68,6 +68,33 @@ fn a_passed_run_fits_a_screen() {
 }
 
 #[test]
+fn a_sweep() {
+    let at = |width| terminal::sweep(&Style { width, ..Style::default() }, &common::sweep());
+    insta::assert_snapshot!("sweep_80", at(80));
+    insta::assert_snapshot!("sweep_120", at(120));
+}
+
+#[test]
+fn a_partial_sweep() {
+    insta::assert_snapshot!("sweep_partial_80", terminal::sweep(&Style::default(), &common::partial_sweep()));
+}
+
+#[test]
+fn a_sweep_fits_ascii_and_any_width() {
+    for (name, report) in common::sweeps() {
+        let ascii = Style { ascii: true, ..Style::default() };
+        assert!(terminal::sweep(&ascii, &report).is_ascii(), "{name}");
+        for width in [60, 72, 80, 100, 120, 200] {
+            let text = terminal::sweep(&Style { width, ..Style::default() }, &report);
+            for line in text.lines() {
+                assert!(line.chars().count() <= usize::from(width), "{name} at {width}: {line}");
+            }
+            assert!(!text.chars().any(|c| c.is_control() && c != '\n'), "{name}: {text:?}");
+        }
+    }
+}
+
+#[test]
 fn nothing_is_wider_than_the_terminal() {
     for (name, run) in common::all() {
         for width in [60, 72, 80, 100, 120, 200] {

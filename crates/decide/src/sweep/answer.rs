@@ -6,7 +6,7 @@ use super::{Crossing, CrossingState, Knee, KneeState, LimitCrossing, Over, Point
 use crate::report::Verdict;
 use crate::slo::{limit_words, metric_words, sign};
 use crate::verdict::exit;
-use crate::words::{NBSP, decimals, fixed, number, percent};
+use crate::words::{NBSP, counted, decimals, fixed, number, percent};
 
 /// The end of a sweep.
 pub(super) fn verdict(points: &[Point], knee_words: &str, limits: &[LimitCrossing]) -> Verdict {
@@ -23,7 +23,8 @@ pub(super) fn verdict(points: &[Point], knee_words: &str, limits: &[LimitCrossin
             sentences.extend(limits.iter().map(|limit| limit.words.clone()));
             let unknown = points.iter().filter(|point| point.known().is_none()).count();
             if unknown > 0 {
-                sentences.push(format!("{unknown} of {} loads are unknown", points.len()));
+                let are = if unknown == 1 { "is" } else { "are" };
+                sentences.push(format!("{unknown} of {} {are} unknown", counted(points.len() as u64, "load")));
             }
             format!("{}.", sentences.join("; "))
         }
@@ -109,12 +110,10 @@ fn marginal_name(limit: &MarginalLimit) -> String {
 /// Where one limit is crossed, in words. Only loads that were measured are named.
 pub(super) fn crossing_words(name: &str, crossing: &Crossing, over: Over) -> String {
     let load = |x: f64| over.words(x);
+    let list = |open: &[f64]| open.iter().map(|x| load(*x)).collect::<Vec<_>>().join(", ");
     let open = match crossing.open.as_slice() {
         [] => String::new(),
-        open => {
-            let list: Vec<String> = open.iter().map(|x| load(*x)).collect();
-            format!(" (undecided at {})", list.join(", "))
-        }
+        open => format!(" (undecided at {})", list(open)),
     };
     match (crossing.state, crossing.holds_up_to, crossing.missed_from) {
         (CrossingState::Crossed, Some(holds), Some(missed)) => {
@@ -131,9 +130,11 @@ pub(super) fn crossing_words(name: &str, crossing: &Crossing, over: Over) -> Str
         (CrossingState::Missed, _, Some(missed)) => {
             format!("{name} is missed from {} on, the smallest load", load(missed))
         }
-        (_, Some(holds), _) => format!("{name} holds up to {}, where it is missed is undecided{open}", load(holds)),
+        (_, Some(holds), _) => {
+            format!("{name} holds up to {} and is undecided at {}", load(holds), list(&crossing.open))
+        }
         (_, _, Some(missed)) => {
-            format!("{name} is missed from {} on, where it holds is undecided{open}", load(missed))
+            format!("{name} is undecided at {} and missed from {} on", list(&crossing.open), load(missed))
         }
         _ => format!("{name} is undecided at every load"),
     }

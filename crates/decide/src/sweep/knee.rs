@@ -107,7 +107,7 @@ pub fn knee(rungs: &[Rung]) -> Knee {
         reason: Some(reason),
     };
     let (Some(peak), Some(last)) = (peak, rungs.last().copied()) else {
-        return none("no load is known".to_owned(), None);
+        return none("there is none to look at".to_owned(), None);
     };
     if rungs.len() < FEWEST {
         return none(format!("{} loads are known, and a knee takes {FEWEST}", rungs.len()), None);

@@ -14,17 +14,16 @@ use crate::report::SloReport;
 use crate::slo;
 use crate::trust::{self, Check, CheckId, CheckState, Trust, TrustVerdict, must_know};
 
-/// Checks that ask whether this side, or somebody else at the server, was in the way: whatever they
-/// find is not the server's doing, so a repeat that fails one is left out where another does not.
-const NOT_THE_SERVERS: [CheckId; 8] = [
+/// Checks that ask whether this side, or somebody else at the server, was in the way. Whatever a run
+/// shows that fails one is not known to be the server's doing: neither its latencies nor its
+/// throughput say what the server can do.
+const NOT_THE_SERVERS: [CheckId; 6] = [
     CheckId::SendLag,
     CheckId::LaneStall,
-    CheckId::ClientLag,
     CheckId::Machine,
     CheckId::LaneBusy,
     CheckId::Arrivals,
     CheckId::Foreign,
-    CheckId::Clock,
 ];
 
 /// A run as it was recorded, with the name of its folder.
@@ -107,7 +106,7 @@ impl Point {
                 Judged { run, name, measures, trust }
             })
             .collect();
-        let reasons = left_out(&judged);
+        let reasons: Vec<Option<String>> = judged.iter().map(left_out).collect();
         let repeats = judged
             .iter()
             .zip(&reasons)
@@ -149,25 +148,12 @@ impl Point {
     }
 }
 
-/// Why each run does not count: nothing may be concluded from it, or this side was in its way and not
-/// in another's.
-fn left_out(judged: &[Judged]) -> Vec<Option<String>> {
-    let disturbed = |trust: &Trust| {
-        trust
-            .in_state(CheckState::Fail)
-            .find(|check| NOT_THE_SERVERS.contains(&check.id))
-            .map(words)
-    };
-    let usable = |judged: &Judged| judged.trust.verdict != TrustVerdict::Invalid;
-    let clean = judged.iter().any(|judged| usable(judged) && disturbed(&judged.trust).is_none());
-    judged
-        .iter()
-        .map(|judged| match usable(judged) {
-            false => Some(cause(judged)),
-            true if clean => disturbed(&judged.trust),
-            true => None,
-        })
-        .collect()
+/// Why a run does not count: nothing may be concluded from it, or not of the server.
+fn left_out(judged: &Judged) -> Option<String> {
+    if judged.trust.verdict == TrustVerdict::Invalid {
+        return Some(cause(judged));
+    }
+    judged.trust.in_state(CheckState::Fail).find(|check| NOT_THE_SERVERS.contains(&check.id)).map(words)
 }
 
 /// Why nothing may be concluded from a run.

@@ -160,21 +160,21 @@ impl Screen<'_> {
         Cell::right(if self.style.ascii { ascii } else { text }.to_owned()).toned(tone)
     }
 
+    /// Which limit each numbered column is; a single one is named in the answer.
     fn limits_of_sweep(&mut self, report: &SweepReport) {
-        for (number, limit) in (1..).zip(&report.limits) {
-            self.named(&format!("limit {number}"), &format!("{}: {}", limit.limit, limit.words));
+        for (number, limit) in (1..).zip(&report.limits).filter(|_| report.limits.len() > 1) {
+            self.named(&format!("limit {number}"), &limit.words);
         }
     }
 
+    /// What the answer does not say of the knee.
     fn knee(&mut self, report: &SweepReport) {
         let knee = &report.knee;
-        let mut text = report.knee_words.clone();
-        if let Some(reason) = &knee.reason {
-            text.push_str(&format!(": {reason}"));
-        }
+        let mut parts = Vec::new();
+        parts.extend(knee.reason.as_ref().filter(|_| knee.peak.is_some()).map(|why| format!("none: {why}")));
         if let Some(fit) = knee.fit.filter(|_| knee.at.is_some()) {
-            text.push_str(&format!(
-                "; grows with load to the power {} below and {} ({}–{}) above",
+            parts.push(format!(
+                "throughput grows with load to the power {} below it and {} (95{NBSP}%: {} to {}) above",
                 fixed(fit.head, 2),
                 fixed(fit.tail, 2),
                 fixed(fit.tail_low, 2),
@@ -182,13 +182,15 @@ impl Screen<'_> {
             ));
         }
         if let Some(little) = report.little.filter(|little| knee.at.is_some() && little.differs) {
-            text.push_str(&format!(
-                "; by Little's law it would be at {}{NBSP}users (latency at {})",
+            parts.push(format!(
+                "by Little's law it would be at {}{NBSP}users (latency at {})",
                 fixed(little.users, decimals(little.users).min(1)),
                 report.over.words(little.at)
             ));
         }
-        self.named("knee", &text);
+        if !parts.is_empty() {
+            self.named("knee", &parts.join("; "));
+        }
     }
 
     fn front(&mut self, report: &SweepReport) {
@@ -210,11 +212,23 @@ impl Screen<'_> {
         self.named("front", &text);
     }
 
+    /// Loads of which nothing is known: those with one cause together, with the figure of the first.
     fn unknown(&mut self, report: &SweepReport) {
+        let cause = |why: &str| why.split(':').next().unwrap_or(why).to_owned();
+        let mut told: Vec<(String, String, Vec<String>)> = Vec::new();
         for point in &report.points {
-            if let Err(why) = &point.pooled {
-                self.named("unknown", &format!("at {}: {why}", report.over.words(point.load)));
+            let Err(why) = &point.pooled else { continue };
+            match told.iter_mut().find(|(of, ..)| *of == cause(why)) {
+                Some((.., loads)) => loads.push(plain(point.load)),
+                None => told.push((cause(why), why.clone(), vec![plain(point.load)])),
             }
+        }
+        let unit = match report.over {
+            Over::Concurrency => "users",
+            Over::Rate => "requests/s",
+        };
+        for (_, why, loads) in told {
+            self.named("unknown", &format!("at {} {unit}: {why}", loads.join(", ")));
         }
     }
 }

@@ -16,6 +16,7 @@ use spec::{
 };
 
 use decide::RunReport;
+use decide::sweep::{Asked, Order, Point, Recorded, SweepReport};
 
 /// Noise that every platform repeats (SplitMix64).
 struct Noise(u64);
@@ -460,4 +461,99 @@ pub fn all() -> Vec<(&'static str, Run)> {
         ("large", large()),
         ("hostile", hostile()),
     ]
+}
+
+/// A closed loop for 30 s against a server that serves 32 at once and lets the others wait.
+fn closed_loop(users: u32, seed: u64) -> Run {
+    const PLACES: u32 = 32;
+    let mut noise = Noise(seed ^ u64::from(users));
+    let (from, to) = (Nanos::from_secs(2), Nanos::from_secs(32));
+    let wait = 370.0 * f64::from(users.saturating_sub(PLACES)) / f64::from(PLACES);
+    let mut spec = spec(Load::Closed(Closed { concurrency: users, think: Span(Nanos::ZERO) }));
+    spec.seed = seed;
+    spec.slo = Slo {
+        joint: vec![joint(Metric::Ttft, 500.0), joint(Metric::Tpot, 16.0)],
+        marginal: vec![marginal(0.95, Metric::Ttft, 800.0), marginal(0.99, Metric::E2e, 2000.0)],
+        attain: 0.95,
+    };
+    let mut requests = Vec::new();
+    for user in 0..users {
+        let mut free = ms(noise.unit() * 400.0);
+        while free < to {
+            let phase = if free < from { Phase::Warmup } else { Phase::Measure };
+            let mut r = request(0, phase, free, &mut noise, 32);
+            r.user = Some(user);
+            let late = ms(wait * (0.8 + 0.4 * noise.unit()));
+            for stamp in [&mut r.headers, &mut r.done, &mut r.closed] {
+                *stamp = stamp.map(|t| t + late);
+            }
+            for chunk in r.chunks.edit().iter_mut() {
+                chunk.arrival += late;
+                chunk.seen += late;
+                chunk.earliest += late;
+            }
+            free = r.closed.unwrap() + Nanos(40_000);
+            requests.push(r);
+        }
+    }
+    requests.sort_by_key(|r| r.intended);
+    for (seq, r) in requests.iter_mut().enumerate() {
+        r.seq = seq as u64;
+        r.prompt = PromptIdentity { first16: r.seq + 1, first64: r.seq + 1, whole: r.seq + 1 };
+    }
+    around(spec, requests, from, to)
+}
+
+fn point(runs: Vec<Run>) -> Point {
+    let runs = runs.into_iter().enumerate();
+    let runs = runs.map(|(i, run)| Recorded { name: format!("2026-11-30T10-15-0{i}Z-m"), run }).collect();
+    Point::new(runs, &Analysis::default()).unwrap()
+}
+
+fn asked(points: &[Point], repeats: u32) -> Asked {
+    Asked {
+        spec: points[0].spec.clone(),
+        seed: 42,
+        loads: points.iter().map(|p| p.load).collect(),
+        repeats,
+        order: Order::Shuffled,
+        accelerators: Some(2),
+        missing: Vec::new(),
+        ended: None,
+        tool_version: "0.1.0".to_owned(),
+    }
+}
+
+/// A sweep with a knee, three limits that are crossed, and one load that is unknown.
+pub fn sweep() -> SweepReport {
+    let mut points: Vec<Point> = [1, 2, 4, 8, 16, 32, 64, 128]
+        .into_iter()
+        .map(|users| point(vec![closed_loop(users, 1), closed_loop(users, 2)]))
+        .collect();
+    points.push(point(vec![late(closed_loop(256, 1), Nanos::ZERO..Nanos::MAX)]));
+    SweepReport::build(asked(&points, 2), points)
+}
+
+/// Two rates without a limit, and a third that was not measured.
+pub fn partial_sweep() -> SweepReport {
+    let points: Vec<Point> = [4.0, 8.0].map(|rate| point(vec![poisson(rate, 20, 32)])).into();
+    let asked = Asked {
+        accelerators: None,
+        missing: vec![16.0],
+        ended: Some("it was interrupted".to_owned()),
+        ..asked(&points, 1)
+    };
+    SweepReport::build(asked, points)
+}
+
+/// A sweep of a server that writes where it should not.
+pub fn hostile_sweep() -> SweepReport {
+    let points = vec![point(vec![hostile()])];
+    let asked = Asked { ended: Some("<script>alert(1)</script>\u{1b}[2J".to_owned()), ..asked(&points, 1) };
+    SweepReport::build(asked, points)
+}
+
+/// Every sweep with its name.
+pub fn sweeps() -> Vec<(&'static str, SweepReport)> {
+    vec![("sweep", sweep()), ("sweep-partial", partial_sweep()), ("sweep-hostile", hostile_sweep())]
 }

@@ -201,7 +201,7 @@ const DEFINITIONS: [(&str, &str); 8] = [
         "the break of the best continuous line of two pieces through log throughput over log load, where two pieces are clearly better than one (ΔBIC ≥ 6), throughput grows nearly in proportion before it (slope ≥ 0.7) and hardly after it (slope ≤ 0.25); its interval is the 95 % profile of the residual",
     ),
     ("crossed", "between the largest load at which the limit holds and the smallest at which it is missed; nothing between them is claimed"),
-    ("unknown", "no run of the load may be believed, or only runs in whose way this side was: never taken for the server’s limit"),
+    ("unknown", "no run of the load may be believed, or this side or somebody else was in their way: never taken for the server’s limit"),
     ("speed of one user", "median over requests of 1 / TPOT"),
     ("Pareto front", "the loads that no other load beats in one of both speeds without losing in the other"),
 ];
