@@ -18,12 +18,12 @@ use crate::words::time;
 
 pub use self_check::SelfCheckDocument;
 pub use shape::Document;
-pub use sweep::SweepDocument;
 use shape::{
     Alone, Bounded, CheckDoc, CompletedDoc, ConnectionsDoc, CountsDoc, FloorDoc, InstrumentDoc, JointDoc,
     MarginalDoc, MetricDoc, Num, Reason, SloDoc, Steady, TargetDoc, ThroughputDoc, TokensDoc, Tool, TrustDoc,
     WindowDoc,
 };
+pub use sweep::SweepDocument;
 
 /// Metrics that are always in the output, in the order of the contract.
 const ALWAYS: [Metric; 5] = [Metric::Ttft, Metric::Tpot, Metric::Itl, Metric::Icl, Metric::E2e];

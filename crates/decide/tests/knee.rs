@@ -191,8 +191,13 @@ fn brute_force(trades: &[Trade]) -> Vec<f64> {
 #[test]
 fn the_front_of_a_sweep_by_hand() {
     let of = |load, per_user, together| Trade { load, per_user, together };
-    let trades =
-        [of(1.0, 100.0, 100.0), of(2.0, 90.0, 180.0), of(4.0, 60.0, 170.0), of(8.0, 50.0, 400.0), of(9.0, 50.0, 390.0)];
+    let trades = [
+        of(1.0, 100.0, 100.0),
+        of(2.0, 90.0, 180.0),
+        of(4.0, 60.0, 170.0),
+        of(8.0, 50.0, 400.0),
+        of(9.0, 50.0, 390.0),
+    ];
     let loads: Vec<f64> = front(&trades).iter().map(|t| t.load).collect();
     assert_eq!(loads, [8.0, 2.0, 1.0], "by ascending speed of a user");
 }

@@ -104,7 +104,10 @@ fn the_curve_the_knee_and_the_crossing() {
     assert_eq!((crossing.holds_up_to, crossing.missed_from), (Some(8.0), Some(16.0)));
     assert_eq!(report.verdict.exit_code, 0, "a crossing is a result");
     let answer = report.verdict.answer.replace('\u{a0}', " ");
-    assert!(answer.contains("p95 TTFT ≤ 500 ms holds up to 8 users and is missed from 16 users on"), "{answer}");
+    assert!(
+        answer.contains("p95 TTFT ≤ 500 ms holds up to 8 users and is missed from 16 users on"),
+        "{answer}"
+    );
     assert!(answer.starts_with("Throughput grows up to a knee at"), "{answer}");
     // By Little's law: e2e at one user is about 700 ms, and the peak about 8 / 0.7 s.
     let little = report.little.unwrap();

@@ -23,7 +23,8 @@ pub fn run(args: &RunArgs, printer: &Printer, progress: Progress) -> Result<u8> 
         printer.data(&serde_json::to_string_pretty(&spec.redacted())?)?;
         return Ok(0);
     }
-    let measured = run::measure(spec, &args.settings.record.out, args.settings.client.if_busy, printer, progress)?;
+    let measured =
+        run::measure(spec, &args.settings.record.out, args.settings.client.if_busy, printer, progress)?;
     let report = RunReport::build(&measured.run, &measured.run.header.spec.analysis);
     let json = report.to_json();
     let folder = &measured.folder;

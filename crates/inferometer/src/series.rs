@@ -113,7 +113,9 @@ impl<S: Serialize + DeserializeOwned> Series<S> {
             if around.stop.load(Ordering::Relaxed) {
                 return Ok(Some(Ended::Interrupted));
             }
-            let (Some(step), Some(spec)) = (self.kept.steps.get_mut(index), specs.get(index)) else { continue };
+            let (Some(step), Some(spec)) = (self.kept.steps.get_mut(index), specs.get(index)) else {
+                continue;
+            };
             // Known before it is made: whatever becomes of it, its prompts are never sent again.
             step.attempts += 1;
             let path = format!("inferometer/series/1/{index}/{}", step.attempts);
@@ -135,7 +137,9 @@ impl<S: Serialize + DeserializeOwned> Series<S> {
                     return Ok(Some(Ended::Failed(why)));
                 }
             }
-            if let (Some(step), Some(name)) = (self.kept.steps.get_mut(index), measured.folder.path().file_name()) {
+            if let (Some(step), Some(name)) =
+                (self.kept.steps.get_mut(index), measured.folder.path().file_name())
+            {
                 step.run = Some(name.to_string_lossy().into_owned());
             }
             self.save()?;

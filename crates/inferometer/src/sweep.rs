@@ -179,7 +179,8 @@ fn answered(
 ) -> Result<SweepReport> {
     let specs = series.specs();
     let missing = series.missing();
-    let mut spec = specs.first().cloned().ok_or_else(|| Failure::request(anyhow!("a sweep without a run")))?;
+    let mut spec =
+        specs.first().cloned().ok_or_else(|| Failure::request(anyhow!("a sweep without a run")))?;
     if let Some(again) = again {
         again(&mut spec)?;
     }

@@ -49,8 +49,7 @@ pub fn joined(runs: Vec<(Run, Window)>) -> Option<Run> {
             Some(all) => {
                 all.requests.append(&mut run.requests);
                 // The planned spans add up as well.
-                all.footer.measure_to +=
-                    run.footer.measure_to.saturating_since(run.footer.measure_from);
+                all.footer.measure_to += run.footer.measure_to.saturating_since(run.footer.measure_from);
                 all.footer.planned += run.footer.planned;
                 all.missing.append(&mut run.missing);
                 if run.footer.stopped != Stopped::Finished {

@@ -78,7 +78,8 @@ fn throughput_has_the_wider_of_two_intervals() {
     close(one.value, 10.0, 1e-12);
     close(one.interval.high.unwrap() - 10.0, 2.093_02 * 0.2, 1e-4);
     // Three quiet runs of 10, 11 and 12: t with 2 degrees × 1 / √3.
-    let three = throughput(&[completed(100, 10, 0.0), completed(110, 10, 0.0), completed(120, 10, 0.0)]).unwrap();
+    let three =
+        throughput(&[completed(100, 10, 0.0), completed(110, 10, 0.0), completed(120, 10, 0.0)]).unwrap();
     close(three.value, 11.0, 1e-12);
     close(three.interval.high.unwrap() - 11.0, 4.302_65 / 3_f64.sqrt(), 1e-4);
     // Two runs say nothing of the spread between runs.

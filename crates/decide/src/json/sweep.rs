@@ -233,7 +233,11 @@ impl SweepReport {
 
     fn knee_doc(&self) -> KneeDoc {
         let knee = &self.knee;
-        let closed = |value, low, high| Bounded { value: Some(Num(value)), low: Some(Num(low)), high: Some(Num(high)) };
+        let closed = |value, low, high| Bounded {
+            value: Some(Num(value)),
+            low: Some(Num(low)),
+            high: Some(Num(high)),
+        };
         KneeDoc {
             state: knee.state,
             load: knee.at.map(|at| closed(at.load, at.low, at.high)),

@@ -24,7 +24,8 @@ pub(super) fn verdict(points: &[Point], knee_words: &str, limits: &[LimitCrossin
             let unknown = points.iter().filter(|point| point.known().is_none()).count();
             if unknown > 0 {
                 let are = if unknown == 1 { "is" } else { "are" };
-                sentences.push(format!("{unknown} of {} {are} unknown", counted(points.len() as u64, "load")));
+                sentences
+                    .push(format!("{unknown} of {} {are} unknown", counted(points.len() as u64, "load")));
             }
             format!("{}.", sentences.join("; "))
         }

@@ -95,9 +95,8 @@ pub(super) fn two_pieces(rungs: &[Rung]) -> TwoPieces {
     let solved = |positions: &[f64]| -> Vec<(f64, Joined)> {
         positions.iter().map(|&position| (position, Joined::at(&points, position))).collect()
     };
-    let best_of = |list: &[(f64, Joined)]| {
-        list.iter().min_by(|a, b| a.1.residual.total_cmp(&b.1.residual)).copied()
-    };
+    let best_of =
+        |list: &[(f64, Joined)]| list.iter().min_by(|a, b| a.1.residual.total_cmp(&b.1.residual)).copied();
     let mut tried = solved(&coarse);
     if let Some((around, _)) = best_of(&tried) {
         let finer: Vec<f64> = (0..=GRID)

@@ -130,13 +130,21 @@ pub fn knee(rungs: &[Rung]) -> Knee {
     }
     let throughput = two.at_break.exp();
     let failed = if !broken {
-        Some("one straight line describes the curve as well: it was flat from the smallest load on".to_owned())
+        Some(
+            "one straight line describes the curve as well: it was flat from the smallest load on".to_owned(),
+        )
     } else if two.at_edge {
         Some("the break lies at the last load but one on a side: two loads beyond it are needed".to_owned())
     } else if fit.head < HEAD {
-        Some(format!("below the break throughput grows with load to the power {:.2}, less than {HEAD}", fit.head))
+        Some(format!(
+            "below the break throughput grows with load to the power {:.2}, less than {HEAD}",
+            fit.head
+        ))
     } else if fit.tail_high >= TAIL_HIGH {
-        Some("beyond the break there are too few loads, or they are too noisy, to say that it stays flat".to_owned())
+        Some(
+            "beyond the break there are too few loads, or they are too noisy, to say that it stays flat"
+                .to_owned(),
+        )
     } else if throughput < REACHED * peak.throughput {
         Some(format!(
             "at the break throughput is only {:.0} % of the largest: it goes on growing slowly",

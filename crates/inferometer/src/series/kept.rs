@@ -65,11 +65,11 @@ pub fn read<S: DeserializeOwned>(path: &Path) -> Result<Kept<S>> {
 
 fn parsed<S: DeserializeOwned>(path: &Path) -> Result<Kept<S>> {
     let file = path.join(FILE);
-    let text = std::fs::read(&file).with_context(|| {
-        format!("{} is no folder of a sweep: {FILE} cannot be read", path.display())
-    })?;
+    let text = std::fs::read(&file)
+        .with_context(|| format!("{} is no folder of a sweep: {FILE} cannot be read", path.display()))?;
     // The version first: another one may have another shape.
-    let value: serde_json::Value = serde_json::from_slice(&text).with_context(|| file.display().to_string())?;
+    let value: serde_json::Value =
+        serde_json::from_slice(&text).with_context(|| file.display().to_string())?;
     if value["schema_version"] != VERSION {
         bail!("{} was written by another version of this tool ({})", file.display(), value["schema_version"]);
     }

@@ -73,7 +73,8 @@ impl Settings {
             }
             Loads::Rate(rates) => format!("--rate {}", list(rates.iter().map(f64::to_string).collect())),
         };
-        let mut text = format!("'{}' {loads} --isl {} --osl {}", spec.target, spec.workload.isl, spec.workload.osl);
+        let mut text =
+            format!("'{}' {loads} --isl {} --osl {}", spec.target, spec.workload.isl, spec.workload.osl);
         for limit in spec.slo.joint.iter().map(|l| &l.text).chain(spec.slo.marginal.iter().map(|l| &l.text)) {
             text.push_str(&format!(" --slo '{limit}'"));
         }
@@ -89,12 +90,7 @@ mod tests {
     use super::*;
 
     fn settings(order: Order) -> Settings {
-        Settings {
-            loads: Loads::concurrency("1,2,4..64").unwrap(),
-            repeats: 3,
-            order,
-            accelerators: None,
-        }
+        Settings { loads: Loads::concurrency("1,2,4..64").unwrap(), repeats: 3, order, accelerators: None }
     }
 
     #[test]
@@ -106,7 +102,8 @@ mod tests {
             assert_eq!(shuffled, settings(Order::Shuffled).order(seed), "the same seed, the same order");
             assert_ne!(shuffled, given);
             shuffled.sort_unstable();
-            let counts: Vec<usize> = (0..7).map(|load| shuffled.iter().filter(|l| **l == load).count()).collect();
+            let counts: Vec<usize> =
+                (0..7).map(|load| shuffled.iter().filter(|l| **l == load).count()).collect();
             assert_eq!(counts, [3; 7]);
         }
     }

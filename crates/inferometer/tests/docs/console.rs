@@ -37,7 +37,13 @@ fn stages(line: &str) -> Vec<Vec<String>> {
 /// The place where examples are executed.
 struct Bench {
     folder: tempfile::TempDir,
-    run: PathBuf,
+    run: Small,
+    sweep: Small,
+}
+
+/// Something small that was measured.
+struct Small {
+    folder: PathBuf,
     json: Value,
 }
 
@@ -64,15 +70,19 @@ impl Bench {
         }
         // A closed loop with enough requests for p95: its latencies do not depend on when this side sent.
         let target = "sim://fixed?ttft=2ms&tpot=200us";
-        let args = ["run", target, "-c", "8", "-n", "80", "--data", "jsonl:prompts.jsonl", "--json"];
-        let made = output(inferometer(args).args(["--progress", "off"]).current_dir(folder.path()));
-        let said = String::from_utf8_lossy(&made.stderr);
-        // Whether this machine is quiet does not matter.
-        assert!(matches!(made.status.code(), Some(0 | 3)), "the small run failed: {said}");
-        let json = serde_json::from_slice(&made.stdout).expect("run.json on stdout");
-        let mut runs = std::fs::read_dir(folder.path().join("runs")).expect("runs/");
-        let run = runs.next().expect("a run").expect("an entry").path();
-        Self { folder, run, json }
+        let small = |args: &[&str], out: &str, answer: &str| {
+            let data = ["--data", "jsonl:prompts.jsonl", "--json", "--progress", "off", "--out", out];
+            let made = output(inferometer(args.iter().chain(&data).copied()).current_dir(folder.path()));
+            let said = String::from_utf8_lossy(&made.stderr);
+            // Whether this machine is quiet does not matter.
+            assert!(matches!(made.status.code(), Some(0 | 3)), "the small {out} failed: {said}");
+            let json = serde_json::from_slice(&made.stdout).expect(answer);
+            let mut runs = std::fs::read_dir(folder.path().join(out)).expect("a folder");
+            Small { folder: runs.next().expect("a run").expect("an entry").path(), json }
+        };
+        let run = small(&["run", target, "-c", "8", "-n", "80"], "runs", "run.json on stdout");
+        let sweep = small(&["sweep", target, "-c", "1,2", "-n", "20"], "sweeps", "sweep.json on stdout");
+        Self { folder, run, sweep }
     }
 
     fn check(&self, block: &Block) -> Result<(), String> {
@@ -112,7 +122,7 @@ impl Bench {
         match filters {
             [] if comparable => compare(shown, &String::from_utf8_lossy(&out)),
             [] => Ok(()),
-            [filter] => self.jq(filter),
+            [filter] => self.jq(filter, self.named_by(&args)),
             _ => Err("more than one pipe is not checked".to_owned()),
         }
     }
@@ -125,7 +135,7 @@ impl Bench {
         let dry = args.iter().any(|a| a == "--dry-run");
         let (codes, comparable): (&[i32], bool) = match verb.as_slice() {
             _ if help => (&[0], true),
-            ["run", ..] => {
+            ["run" | "sweep", ..] => {
                 if !dry {
                     args.push("--dry-run".to_owned());
                 }
@@ -155,15 +165,26 @@ impl Bench {
         }
     }
 
-    /// `runs/ANYTHING` is the small run.
+    /// `runs/SWEEP` is the small sweep, `runs/ANYTHING` the small run.
     fn in_run(&self, arg: &str) -> String {
         let Some(rest) = arg.strip_prefix("runs/") else { return arg.to_owned() };
-        let rest = rest.split_once('/').map_or(String::new(), |(_, rest)| format!("/{rest}"));
-        format!("{}{rest}", self.run.display())
+        let (name, rest) =
+            rest.split_once('/').map_or((rest, String::new()), |(n, rest)| (n, format!("/{rest}")));
+        let small = if name == "SWEEP" { &self.sweep } else { &self.run };
+        format!("{}{rest}", small.folder.display())
+    }
+
+    /// What a command reads.
+    fn named_by(&self, args: &[String]) -> (&Value, PathBuf) {
+        if args.iter().any(|arg| arg.starts_with("runs/SWEEP")) {
+            (&self.sweep.json, self.sweep.folder.join("sweep.json"))
+        } else {
+            (&self.run.json, self.run.folder.join("run.json"))
+        }
     }
 
     /// What a filter begins with exists in the machine output; where there is a `jq`, it takes the filter.
-    fn jq(&self, words: &[String]) -> Result<(), String> {
+    fn jq(&self, words: &[String], (json, file): (&Value, PathBuf)) -> Result<(), String> {
         let filter = match words {
             [program, options @ .., filter]
                 if program == "jq" && options.iter().all(|o| matches!(o.as_str(), "-r" | "-c" | "-e")) =>
@@ -175,12 +196,11 @@ impl Bench {
             }
         };
         for path in jq_paths(filter) {
-            let mut value = &self.json;
+            let mut value = json;
             for key in &path {
-                value = value.get(key).ok_or_else(|| format!("run.json has no `{}`", path.join(".")))?;
+                value = value.get(key).ok_or_else(|| format!("the output has no `{}`", path.join(".")))?;
             }
         }
-        let file = self.run.join("run.json");
         match Command::new("jq").arg(filter).arg(file).stdin(Stdio::null()).output() {
             Ok(out) if out.status.success() => Ok(()),
             Ok(out) => Err(format!("jq: {}", String::from_utf8_lossy(&out.stderr))),

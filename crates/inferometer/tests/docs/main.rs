@@ -1,8 +1,8 @@
 //! The book is true: what stands in a console block can be typed, what is shown below it comes out, links lead
 //! somewhere, flags exist, and a default that is named is the real one.
 //!
-//! `$ inferometer run …` is executed with `--dry-run`: flags, values and files are checked, nothing is measured. `show`
-//! and `report` read one small run that is made here. Shown figures of a measurement differ from run to run and are not
+//! `$ inferometer run …` and `sweep …` are executed with `--dry-run`: flags, values and files are checked, nothing is
+//! measured. `show` and `report` read one small run that is made here, or one small sweep where they name `runs/SWEEP`. Shown figures of a measurement differ from run to run and are not
 //! compared; everything else is.
 
 mod console;
@@ -116,8 +116,9 @@ fn help(verb: &[&str]) -> String {
 
 #[test]
 fn flags_and_verbs_in_the_text_exist() {
-    let verbs: [&[&str]; 8] = [
+    let verbs: [&[&str]; 9] = [
         &["run"],
+        &["sweep"],
         &["show"],
         &["report"],
         &["self-check"],
@@ -143,7 +144,7 @@ fn flags_and_verbs_in_the_text_exist() {
                 }
                 let verb = words.get(1).filter(|v| v.chars().all(|c| c.is_ascii_lowercase()));
                 if let (Some(&"inferometer"), Some(verb)) = (words.first(), verb)
-                    && !["run", "show", "report", "sim", "spec", "completions", "man"].contains(verb)
+                    && !["run", "sweep", "show", "report", "sim", "spec", "completions", "man"].contains(verb)
                 {
                     faults.push(format!("{}:{number}: there is no `inferometer {verb}`", page.name));
                 }

@@ -18,6 +18,7 @@ mod scripted;
 mod self_check;
 mod sends;
 mod storage;
+mod sweep;
 mod truth;
 mod witness;
 mod wrong_answers;

@@ -113,6 +113,23 @@ impl Chart {
         }
     }
 
+    /// Labels on the horizontal axis at these places, as far as they stand apart.
+    pub(super) fn with_x_labels(mut self, places: impl Iterator<Item = (f64, String)>) -> Self {
+        let mut last = f64::NEG_INFINITY;
+        self.x_labels = places
+            .filter(|(value, label)| {
+                let share = self.x.share(*value);
+                // A digit takes about a fiftieth of a narrow chart.
+                let apart = share - last > 0.02 * (label.chars().count() as f64 + 2.0);
+                if apart {
+                    last = share;
+                }
+                apart
+            })
+            .collect();
+        self
+    }
+
     /// No labels on the horizontal axis: the chart below has them.
     pub(super) fn without_x_labels(mut self) -> Self {
         for (_, label) in &mut self.x_labels {
@@ -250,7 +267,14 @@ impl Chart {
     }
 
     /// A measured value: its interval as a whisker (an open end is at the edge) and a sign of what it is.
-    pub(super) fn mark(&mut self, x: f64, y: f64, interval: (Option<f64>, Option<f64>), sign: Sign, title: &str) {
+    pub(super) fn mark(
+        &mut self,
+        x: f64,
+        y: f64,
+        interval: (Option<f64>, Option<f64>),
+        sign: Sign,
+        title: &str,
+    ) {
         let percent = |v: f64| format!("{:.2}%", v / BOX * 100.0);
         let (left, top) = (percent(self.x.x(x)), percent(self.y.y(y)));
         if let (Some(low), Some(high)) = interval {

@@ -18,12 +18,10 @@ pub(super) struct Mark {
     pub title: String,
 }
 
-/// A line of marks: its class of colour, a word at its end, and whether it has marks or is but a line.
+/// A line of marks: its class of colour, and whether it has marks or is but a line.
 pub(super) struct Curve {
     /// `b`, `p` or `g`.
     pub class: &'static str,
-    /// At the last mark; empty: none.
-    pub name: String,
     /// Ascending in load.
     pub marks: Vec<Mark>,
     /// Without signs and whiskers.
@@ -46,8 +44,6 @@ pub(super) struct Band {
     pub from: f64,
     /// … to this one.
     pub to: f64,
-    /// At its top; empty: none.
-    pub label: String,
 }
 
 /// Everything that one picture shows.
@@ -85,16 +81,11 @@ impl Picture {
             .filter(|value| *value > 0.0)
             .collect();
         let y = self.vertical.unwrap_or_else(|| Scale::of_latencies(values.into_iter()));
-        let mut chart = Chart::new(
-            self.sentence.clone(),
-            HEIGHT,
-            x,
-            Vertical::Values(y),
-            decide::words::plain,
-            y_name,
-        );
+        let mut chart =
+            Chart::new(self.sentence.clone(), HEIGHT, x, Vertical::Values(y), decide::words::plain, y_name)
+                .with_x_labels(self.loads.iter().map(|load| (*load, decide::words::plain(*load))));
         for band in &self.bands {
-            chart.span(band.class, band.from, band.to, &band.label);
+            chart.span(band.class, band.from, band.to, "");
         }
         if let Some((load, word)) = &self.knee {
             chart.place_at_x(*load, word);
@@ -107,9 +98,6 @@ impl Picture {
             chart.line(&format!("{} {thin}", curve.class), curve.marks.iter().map(|m| (m.load, m.value)));
             for mark in curve.marks.iter().filter(|_| !curve.bare) {
                 chart.mark(mark.load, mark.value, mark.interval, mark.sign, &mark.title);
-            }
-            if let Some(last) = curve.marks.last().filter(|_| !curve.name.is_empty()) {
-                chart.word(last.load, last.value, &curve.name);
             }
         }
         (chart, y.is_log())

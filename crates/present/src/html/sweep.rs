@@ -52,11 +52,16 @@ pub fn sweep(report: &SweepReport, command: &str, links: bool) -> String {
 fn title(report: &SweepReport) -> String {
     let spec = &report.asked.spec;
     let name = spec.api.model.clone().unwrap_or_else(|| spec.target.to_string());
-    let lengths = format!("{} in / {} out", words::lengths(&spec.workload.isl), words::lengths(&spec.workload.osl));
+    let lengths =
+        format!("{} in / {} out", words::lengths(&spec.workload.isl), words::lengths(&spec.workload.osl));
     let loads = counted(report.points.len() as u64, "load");
     match (report.points.first(), report.points.last()) {
         (Some(first), Some(last)) if report.points.len() > 1 => {
-            format!("{name}, {loads} from {} to {}, {lengths}", plain(first.load), report.over.words(last.load))
+            format!(
+                "{name}, {loads} from {} to {}, {lengths}",
+                plain(first.load),
+                report.over.words(last.load)
+            )
         }
         _ => format!("{name}, {loads}, {lengths}"),
     }
@@ -66,7 +71,8 @@ fn trust(report: &SweepReport) -> Markup {
     let verdicts: Vec<Option<TrustVerdict>> =
         report.points.iter().map(|p| p.known().map(|pooled| pooled.trust.verdict)).collect();
     let of = |wanted: Option<TrustVerdict>| verdicts.iter().filter(|v| **v == wanted).count();
-    let (valid, limited, unknown) = (of(Some(TrustVerdict::Valid)), of(Some(TrustVerdict::Limited)), of(None));
+    let (valid, limited, unknown) =
+        (of(Some(TrustVerdict::Valid)), of(Some(TrustVerdict::Limited)), of(None));
     let total = verdicts.len();
     let (class, word) = match (valid, unknown) {
         (valid, _) if valid == total => ("valid", "Valid"),
@@ -77,7 +83,9 @@ fn trust(report: &SweepReport) -> Markup {
     let meaning = match class {
         "valid" => "Every figure that is shown may be believed within its interval.",
         "invalid" => "Nothing may be concluded from the figures of this sweep.",
-        _ => "A limited load keeps the figures that its failed checks leave alone; of an unknown one nothing is concluded, and it is never taken for the server’s limit.",
+        _ => {
+            "A limited load keeps the figures that its failed checks leave alone; of an unknown one nothing is concluded, and it is never taken for the server’s limit."
+        }
     };
     html! {
         section id="trust" {
@@ -155,7 +163,12 @@ fn tiles(report: &SweepReport) -> Vec<(String, String, &'static str, String)> {
         tiles.push(("Knee".to_owned(), fixed(at.load, places), unit, below));
     }
     if let Some((load, peak)) = report.knee.peak {
-        tiles.push(("Peak".to_owned(), number(peak), "requests/s", format!("at {}", report.over.words(load))));
+        tiles.push((
+            "Peak".to_owned(),
+            number(peak),
+            "requests/s",
+            format!("at {}", report.over.words(load)),
+        ));
     }
     for limit in report.limits.iter().take(3) {
         let crossing = &limit.crossing;
@@ -232,6 +245,7 @@ fn attainment(report: &SweepReport) -> Markup {
         })
         .collect();
     let done = throughput_marks(report);
+    let most = done.iter().map(|mark| mark.value).fold(0.0, f64::max);
     let first = report.limits.first().into_iter().collect::<Vec<_>>();
     let picture = |sentence: &str, curves: Vec<Curve>, limits, vertical| Picture {
         sentence: sentence.to_owned(),
@@ -244,7 +258,7 @@ fn attainment(report: &SweepReport) -> Markup {
     };
     let (attained, _) = picture(
         "Share of offered requests within the joint limits, over load",
-        vec![Curve { class: "b", name: String::new(), marks: shares, bare: false }],
+        vec![Curve { class: "b", marks: shares, bare: false }],
         vec![LimitLine { value: target, label: format!("target {}", percent(target)) }],
         Some(Scale::linear(0.0, 1.04)),
     )
@@ -252,17 +266,17 @@ fn attainment(report: &SweepReport) -> Markup {
     let (good, log) = picture(
         "Good requests per second over load",
         vec![
-            Curve { class: "g", name: "completed".to_owned(), marks: done, bare: true },
-            Curve { class: "b", name: "good".to_owned(), marks: goodput, bare: false },
+            Curve { class: "g", marks: done, bare: true },
+            Curve { class: "b", marks: goodput, bare: false },
         ],
         Vec::new(),
-        None,
+        Some(Scale::linear(0.0, 1.06 * most)),
     )
     .draw(plain);
     html! {
-        div.two style="margin-top:22px" {
+        div.four style="margin-top:22px" {
             (figure("Attainment", &axis_words(report, "share of offered requests", false), &attained))
-            (figure("Goodput", &axis_words(report, "requests/s", log), &good))
+            (figure("Goodput", &axis_words(report, "good requests/s, dashed all completed", log), &good))
         }
     }
 }
@@ -294,12 +308,15 @@ fn bands(report: &SweepReport, limits: &[&decide::sweep::LimitCrossing]) -> Vec<
         if let (CrossingState::Crossed, Some(from), Some(to)) =
             (limit.crossing.state, limit.crossing.holds_up_to, limit.crossing.missed_from)
         {
-            bands.push(Band { class: "cx", from, to, label: "crossed here".to_owned() });
+            let same = |band: &Band| band.from.total_cmp(&from).is_eq() && band.to.total_cmp(&to).is_eq();
+            if !bands.iter().any(same) {
+                bands.push(Band { class: "cx", from, to });
+            }
         }
     }
     for point in report.points.iter().filter(|point| point.known().is_none()) {
         let (from, to) = (point.load * 0.96, point.load * 1.04);
-        bands.push(Band { class: "unk", from, to, label: String::new() });
+        bands.push(Band { class: "unk", from, to });
     }
     bands
 }
@@ -320,7 +337,7 @@ fn curves(report: &SweepReport) -> Markup {
             h2 { "Throughput and latency against load" }
             p.lead {
                 "Each mark is a load that was measured, with its 95" (NBSP) "% interval; lines only guide the eye. ● within the limit, ✕ beyond it, \
-                 ◇ undecided. Shaded: between these two loads the limit is crossed."
+                 ◇ undecided. Red shade: between these two loads the limit is crossed. Grey: a load of which nothing is known."
             }
             div.four {
                 (throughput(report))
@@ -341,12 +358,12 @@ fn throughput(report: &SweepReport) -> Markup {
     };
     let mut bands = bands(report, &[]);
     if let Some(at) = knee.at {
-        bands.push(Band { class: "kn", from: at.low, to: at.high, label: String::new() });
+        bands.push(Band { class: "kn", from: at.low, to: at.high });
     }
     let picture = Picture {
         sentence: report.knee_words.clone(),
         loads: loads(report),
-        curves: vec![Curve { class: "b", name: String::new(), marks, bare: false }],
+        curves: vec![Curve { class: "b", marks, bare: false }],
         limits: Vec::new(),
         bands,
         knee: knee.at.map(|at| (at.load, format!("knee {}", number(at.load)))),
@@ -361,10 +378,11 @@ fn latency(report: &SweepReport, metric: Metric) -> Markup {
     let spec = &report.asked.spec;
     let joint = spec.slo.joint.iter().filter(|l| l.metric == metric).map(|l| (l.value, String::new(), 0));
     let offset = usize::from(!spec.slo.joint.is_empty());
-    let marginal = spec.slo.marginal.iter().enumerate().filter(|(_, l)| l.metric == metric).filter_map(|(i, l)| {
-        let Statistic::Percentile(p) = l.statistic else { return None };
-        Some((l.value, percentile_name(p), offset + i))
-    });
+    let marginal =
+        spec.slo.marginal.iter().enumerate().filter(|(_, l)| l.metric == metric).filter_map(|(i, l)| {
+            let Statistic::Percentile(p) = l.statistic else { return None };
+            Some((l.value, percentile_name(p), offset + i))
+        });
     let limits: Vec<(f64, String, usize)> = joint.chain(marginal).collect();
     // The share that is drawn with signs: that of the first limit on a percentile, else p95.
     let share = spec.slo.marginal.iter().find_map(|l| match l.statistic {
@@ -408,21 +426,23 @@ fn latency(report: &SweepReport, metric: Metric) -> Markup {
             figure.fig { figcaption { b { (name) } span { "no load has a " (percentile_name(judged)) ": too few requests, or withheld" } } }
         };
     }
-    let of_limit = limits.iter().find(|(_, statistic, _)| *statistic == percentile_name(judged)).map(|(.., i)| *i);
-    let mut curves = vec![Curve {
-        class: "b",
-        name: percentile_name(judged),
-        marks: marks(judged, of_limit),
-        bare: false,
-    }];
+    let of_limit =
+        limits.iter().find(|(_, statistic, _)| *statistic == percentile_name(judged)).map(|(.., i)| *i);
+    let mut curves = vec![Curve { class: "b", marks: marks(judged, of_limit), bare: false }];
     if judged > 0.5 {
-        curves.insert(0, Curve { class: "g", name: "p50".to_owned(), marks: marks(0.5, None), bare: true });
+        curves.insert(0, Curve { class: "g", marks: marks(0.5, None), bare: true });
     }
     let highest = upper.iter().map(|(_, e)| shown(e.value)).fold(0.0, f64::max);
     let near = |value: f64| shown(value) <= 4.0 * highest;
-    let far: Vec<String> =
-        limits.iter().filter(|(value, ..)| !near(*value)).map(|(value, ..)| words::limit_time(*value)).collect();
-    let crossed: Vec<_> = limits.iter().filter_map(|(.., index)| report.limits.get(*index)).collect();
+    let far: Vec<String> = limits
+        .iter()
+        .filter(|(value, ..)| !near(*value))
+        .map(|(value, ..)| words::limit_time(*value))
+        .collect();
+    // Several joint limits are crossed together: by which of them, this picture cannot say.
+    let alone = |index: usize| index >= offset || spec.slo.joint.len() == 1;
+    let crossed: Vec<_> =
+        limits.iter().filter(|(.., i)| alone(*i)).filter_map(|(.., i)| report.limits.get(*i)).collect();
     let picture = Picture {
         sentence: format!("{name} over load: {}", in_words(report, metric, judged)),
         loads: loads(report),
@@ -440,8 +460,10 @@ fn latency(report: &SweepReport, metric: Metric) -> Markup {
         vertical: None,
     };
     let (chart, log) = picture.draw(plain);
-    let beyond = if far.is_empty() { String::new() } else { format!("; limit {} is beyond the axis", far.join(", ")) };
-    let what = format!("{}, p50 and {}", unit.symbol(), percentile_name(judged));
+    let beyond =
+        if far.is_empty() { String::new() } else { format!("; limit {} is beyond the axis", far.join(", ")) };
+    let dashed = if judged > 0.5 { ", dashed p50" } else { "" };
+    let what = format!("{} in {}{dashed}", percentile_name(judged), unit.symbol());
     figure(name, &format!("{}{beyond}", axis_words(report, &what, log)), &chart)
 }
 
@@ -474,15 +496,17 @@ fn trade(report: &SweepReport) -> Markup {
                     "Up: " (all) ". Right: median output speed of one user. ● on the Pareto front: no other load gives at least as much of \
                      both and more of one. ○ another load gives more of both. Nothing between the marks was measured."
                 }
-                (figure("Pareto front", &format!("{all}, over output tokens/s of one user"), &front(report, all)))
+                (figure("Pareto front", &format!("{all}, over output tokens/s of one user; numbers are loads"), &front(report, all)))
             }
         }
     }
 }
 
 fn front(report: &SweepReport, all: &str) -> Chart {
-    let x = Scale::of_latencies(report.trades.iter().map(|t| t.per_user).collect::<Vec<_>>().into_iter());
-    let y = Scale::of_latencies(report.trades.iter().map(|t| t.together).collect::<Vec<_>>().into_iter());
+    let x = Scale::of_spread(report.trades.iter().map(|t| t.per_user).collect::<Vec<_>>().into_iter());
+    // Room above for the words.
+    let together: Vec<f64> = report.trades.iter().flat_map(|t| [t.together, 1.2 * t.together]).collect();
+    let y = Scale::of_latencies(together.into_iter());
     let words = |t: &Trade| {
         format!(
             "{}: {} {all}, {} tokens/s a user",
@@ -492,13 +516,19 @@ fn front(report: &SweepReport, all: &str) -> Chart {
         )
     };
     let sentence: Vec<String> = report.front.iter().map(words).collect();
-    let mut chart =
-        Chart::new(format!("Pareto front: {}", sentence.join("; ")), 260, x, Vertical::Values(y), plain, plain);
+    let mut chart = Chart::new(
+        format!("Pareto front: {}", sentence.join("; ")),
+        260,
+        x,
+        Vertical::Values(y),
+        plain,
+        plain,
+    );
     for trade in &report.trades {
         let on = report.front.iter().any(|f| f.load.total_cmp(&trade.load).is_eq());
         let sign = if on { Sign::Plain } else { Sign::Hollow };
         chart.mark(trade.per_user, trade.together, (None, None), sign, &words(trade));
-        chart.word(trade.per_user, trade.together, &report.over.words(trade.load));
+        chart.word(trade.per_user, trade.together, &plain(trade.load));
     }
     chart
 }

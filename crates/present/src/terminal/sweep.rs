@@ -129,7 +129,10 @@ impl Screen<'_> {
             }
             Column::Attained => "good".to_owned(),
         }));
-        head.extend((1..=report.limits.len()).map(|n| if report.limits.len() > 1 { n.to_string() } else { String::new() }));
+        head.extend(
+            (1..=report.limits.len())
+                .map(|n| if report.limits.len() > 1 { n.to_string() } else { String::new() }),
+        );
         let mut table = Table::new(&head.iter().map(String::as_str).collect::<Vec<_>>());
         for point in &report.points {
             let mut row = vec![Cell::right(plain(point.load)), self.standing(point)];

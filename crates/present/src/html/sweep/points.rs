@@ -98,7 +98,9 @@ fn good(joint: Option<&decide::JointReport>) -> Markup {
 
 fn latency(summary: Option<&MetricSummary>, share: f64) -> Markup {
     let scale = TimeUnit::Milli.ns();
-    let Some(figure) = summary.and_then(|summary| summary.percentile(share)) else { return html! { td.na { "–" } } };
+    let Some(figure) = summary.and_then(|summary| summary.percentile(share)) else {
+        return html! { td.na { "–" } };
+    };
     html! {
         td {
             @match figure {
@@ -195,13 +197,22 @@ const DEFINITIONS: [(&str, &str); 8] = [
         "pooled",
         "the measured requests of all runs of a load taken together: percentiles and shares over all of them, rates as completions over durations added up",
     ),
-    ("done/s", "completed requests / duration, with an interval from batch means and, from three runs on, from the spread between runs"),
+    (
+        "done/s",
+        "completed requests / duration, with an interval from batch means and, from three runs on, from the spread between runs",
+    ),
     (
         "knee",
         "the break of the best continuous line of two pieces through log throughput over log load, where two pieces are clearly better than one (ΔBIC ≥ 6), throughput grows nearly in proportion before it (slope ≥ 0.7) and hardly after it (slope ≤ 0.25); its interval is the 95 % profile of the residual",
     ),
-    ("crossed", "between the largest load at which the limit holds and the smallest at which it is missed; nothing between them is claimed"),
-    ("unknown", "no run of the load may be believed, or this side or somebody else was in their way: never taken for the server’s limit"),
+    (
+        "crossed",
+        "between the largest load at which the limit holds and the smallest at which it is missed; nothing between them is claimed",
+    ),
+    (
+        "unknown",
+        "no run of the load may be believed, or this side or somebody else was in their way: never taken for the server’s limit",
+    ),
     ("speed of one user", "median over requests of 1 / TPOT"),
     ("Pareto front", "the loads that no other load beats in one of both speeds without losing in the other"),
 ];
