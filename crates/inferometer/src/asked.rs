@@ -42,11 +42,17 @@ pub fn sweep(args: &SweepArgs) -> Result<(Loads, Vec<Spec>)> {
             cap: args.load.cap.clone(),
             ramp: None,
         };
-        match &loads {
-            Loads::Concurrency(_) => load.concurrency = Some(text),
-            Loads::Rate(_) => load.rate = Some(text),
-        }
-        resolved(flags(&args.subject, &load, &args.settings)?, base.clone())
+        let users = match &loads {
+            Loads::Concurrency(_) => load.concurrency.insert(text).parse().ok(),
+            Loads::Rate(_) => {
+                load.rate = Some(text);
+                None
+            }
+        };
+        let mut draft = flags(&args.subject, &load, &args.settings)?.over(base.clone());
+        // Lanes are meant for the large loads; a lane without a user would be refused at the small ones.
+        draft.client.lanes = draft.client.lanes.map(|lanes| users.map_or(lanes, |users| lanes.min(users)));
+        draft.resolve().map_err(|errors| Failure::wrong_request(&errors).into())
     };
     let specs = texts.into_iter().map(of).collect::<Result<_>>()?;
     Ok((loads, specs))

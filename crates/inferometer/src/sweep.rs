@@ -13,7 +13,7 @@ use record::folder::write_json_file;
 use spec::{Analysis, Spec, Target};
 
 use crate::asked;
-use crate::cli::{Progress, ReportArgs, ShowArgs, SweepArgs};
+use crate::cli::{AnalysisArgs, Progress, ReportArgs, ShowArgs, SloArgs, SweepArgs};
 use crate::commands::write_page;
 use crate::derived;
 use crate::failure::Failure;
@@ -175,14 +175,14 @@ fn measured(
 fn answered(
     series: &Series<Settings>,
     ended: Option<String>,
-    again: Option<&dyn Fn(&mut Spec) -> Result<()>>,
+    again: Option<(&AnalysisArgs, Option<&SloArgs>)>,
 ) -> Result<SweepReport> {
     let specs = series.specs();
     let missing = series.missing();
     let mut spec =
         specs.first().cloned().ok_or_else(|| Failure::request(anyhow!("a sweep without a run")))?;
-    if let Some(again) = again {
-        again(&mut spec)?;
+    if let Some((analysis, limits)) = again {
+        asked::reanalysis(&mut spec, analysis, limits)?;
     }
     let analysis: Analysis = spec.analysis;
     let mut loads: Vec<f64> = specs.iter().map(load_of).collect();
@@ -253,8 +253,7 @@ fn tell(series: &Series<Settings>, report: &SweepReport, printer: &Printer) {
 /// Analyses the folder of a sweep again.
 pub fn show(args: &ShowArgs, printer: &Printer) -> Result<u8> {
     let series: Series<Settings> = Series::open(&args.dir)?;
-    let again = |spec: &mut Spec| asked::reanalysis(spec, &args.analysis, Some(&args.slo));
-    let report = reread(&series, &again)?;
+    let report = reread(&series, &args.analysis, Some(&args.slo))?;
     if args.json {
         printer.data(&serde_json::to_string_pretty(&report.to_json())?)?;
     } else {
@@ -266,8 +265,7 @@ pub fn show(args: &ShowArgs, printer: &Printer) -> Result<u8> {
 /// Writes the page of a sweep, and those of its runs where it lies among them.
 pub fn report(args: &ReportArgs, printer: &Printer) -> Result<u8> {
     let series: Series<Settings> = Series::open(&args.dir)?;
-    let again = |spec: &mut Spec| asked::reanalysis(spec, &args.analysis, None);
-    let report = reread(&series, &again)?;
+    let report = reread(&series, &args.analysis, None)?;
     match &args.out {
         None => {
             keep(series.path(), &report.to_json(), printer);
@@ -279,8 +277,12 @@ pub fn report(args: &ReportArgs, printer: &Printer) -> Result<u8> {
     Ok(0)
 }
 
-fn reread(series: &Series<Settings>, again: &dyn Fn(&mut Spec) -> Result<()>) -> Result<SweepReport> {
-    let report = answered(series, None, Some(again))?;
+fn reread(
+    series: &Series<Settings>,
+    analysis: &AnalysisArgs,
+    limits: Option<&SloArgs>,
+) -> Result<SweepReport> {
+    let report = answered(series, None, Some((analysis, limits)))?;
     if report.points.is_empty() {
         return Err(Failure::request(anyhow!(
             "no run of the sweep in {0} was made to its end\nhint: inferometer sweep --resume {0}",

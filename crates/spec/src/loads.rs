@@ -196,10 +196,8 @@ fn progression(part: &str, example: &[f64], end: f64, points: &mut Vec<Point>) -
         ))
         .hint("put the loads that do not belong to it behind: `10,20..100,1`")
     })?;
-    let still = match step {
-        Step::Difference(d) => d == 0.0,
-        Step::Ratio(r) => r == 1.0,
-    };
+    // Equal numbers have the difference 0 before they have the ratio 1.
+    let still = matches!(step, Step::Difference(d) if d == 0.0);
     let towards = if step.rises() { end > last } else { end < last };
     if still || !towards {
         return Err(ParseError::new(format!("`{part}`: {} do not lead to {end}", shown.join(", ")))

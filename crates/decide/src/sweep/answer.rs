@@ -53,7 +53,7 @@ fn exit_code(points: &[Point], limits: &[LimitCrossing]) -> u8 {
 /// What throughput does, as the beginning of a sentence.
 pub(super) fn knee_words(over: Over, knee: &Knee) -> String {
     let rate = |x: f64| format!("{}{NBSP}requests/s", number(x));
-    let peak = |(load, x): (f64, f64)| format!("{} at {}", rate(x), over.words(load));
+    let peak = |(load, x): (f64, f64)| format!("{} ({} completed)", over.words(load), rate(x));
     match (knee.state, knee.at, knee.peak) {
         (KneeState::Found, Some(at), _) => {
             let places = if over == Over::Concurrency { 0 } else { decimals(at.load) };
@@ -74,9 +74,9 @@ pub(super) fn knee_words(over: Over, knee: &Knee) -> String {
             format!("Throughput still grows at {} ({}): its knee is not reached", over.words(load), rate(x))
         }
         (KneeState::Collapse, _, Some(found)) => {
-            format!("Throughput collapses beyond its peak of {}", peak(found))
+            format!("Throughput collapses beyond its peak at {}", peak(found))
         }
-        (_, _, Some(found)) => format!("Throughput is largest with {}, and no knee is found", peak(found)),
+        (_, _, Some(found)) => format!("Throughput is largest at {}, and no knee is found", peak(found)),
         _ => "The throughput of no load is known".to_owned(),
     }
 }

@@ -36,7 +36,7 @@ pub struct Crossing {
 /// From what became of the limit at each load, ascending: `None` is undecided or unknown.
 pub fn crossing(loads: &[(f64, Option<bool>)]) -> Crossing {
     let with = |met: bool| loads.iter().filter(move |(_, m)| *m == Some(met)).map(|(load, _)| *load);
-    let (holds_up_to, missed_from) = (with(true).last(), with(false).next());
+    let (holds_up_to, missed_from) = (with(true).next_back(), with(false).next());
     let undecided = loads.iter().filter(|(_, met)| met.is_none()).map(|(load, _)| *load);
     // What is undecided below a load that holds, or above one that is missed, moves no bound.
     let open: Vec<f64> = undecided

@@ -225,7 +225,7 @@ fn notes(asked: &Asked, points: &[Point]) -> Vec<String> {
         notes.push(format!(
             "{} left out of the figures: {}.",
             if left_out == 1 { "1 run is".to_owned() } else { format!("{left_out} runs are") },
-            "nothing may be concluded from them, or this side or somebody else was in their way"
+            "nothing may be concluded from such a run, or this side or somebody else was in its way"
         ));
     }
     if asked.spec.workload.source != Source::Synthetic {
