@@ -135,7 +135,10 @@ fn recorded(path: &Path) -> Result<Run> {
 /// The newest run folder in a folder of them: their names begin with the time.
 fn newest_run(runs: &Path) -> Option<std::path::PathBuf> {
     let entries = std::fs::read_dir(runs).ok()?.filter_map(|entry| Some(entry.ok()?.path()));
-    entries.filter(|path| RunFolder::open(path).is_ok_and(|folder| folder.journal().exists())).max()
+    let is_one = |path: &std::path::PathBuf| {
+        sweep::is_one(path) || RunFolder::open(path).is_ok_and(|folder| folder.journal().exists())
+    };
+    entries.filter(is_one).max()
 }
 
 /// The simulated engine.

@@ -16,6 +16,7 @@ use spec::seed::derived;
 
 use crate::cli::Progress;
 use crate::derived::keep_files;
+use crate::failure::{Failure, NO_TARGET};
 use crate::printer::Printer;
 use crate::run::{Around, Site, measure_at};
 use kept::{Kept, Step};
@@ -38,7 +39,7 @@ pub struct Made {
 pub enum Ended {
     /// Ctrl-C, or a signal.
     Interrupted,
-    /// A run could not be made.
+    /// The server does not answer any more, or runs could not be made: why, of the first.
     Failed(anyhow::Error),
 }
 
@@ -95,7 +96,7 @@ impl<S: Serialize + DeserializeOwned> Series<S> {
     /// # Errors
     /// They cannot be read.
     pub fn read(&self, name: &str) -> Result<Run> {
-        record::read(&self.path.join(name)).map_err(|e| crate::failure::Failure::request(e).into())
+        record::read(&self.path.join(name)).map_err(|e| Failure::request(e).into())
     }
 
     /// Makes the runs that are missing. Each of `specs` is that of the run at its place, secrets
@@ -109,6 +110,7 @@ impl<S: Serialize + DeserializeOwned> Series<S> {
         before: impl Fn(usize),
         after: impl Fn(&Made),
     ) -> Result<Option<Ended>> {
+        let mut refused = None;
         for index in self.missing() {
             if around.stop.load(Ordering::Relaxed) {
                 return Ok(Some(Ended::Interrupted));
@@ -125,7 +127,15 @@ impl<S: Serialize + DeserializeOwned> Series<S> {
             let measured = match measure_at(site, spec, &self.path, printer, progress, around.clone()) {
                 Ok(measured) => measured,
                 Err(_) if around.stop.load(Ordering::Relaxed) => return Ok(Some(Ended::Interrupted)),
-                Err(error) => return Ok(Some(Ended::Failed(error))),
+                Err(error) if Failure::code_of(&error) == NO_TARGET => {
+                    return Ok(Some(Ended::Failed(error)));
+                }
+                // What this side cannot carry says nothing of the runs to come.
+                Err(error) => {
+                    printer.warn(&format!("this run is left out: {error:#}"));
+                    refused.get_or_insert(error);
+                    continue;
+                }
             };
             let report = RunReport::build(&measured.run, &measured.run.header.spec.analysis);
             keep_files(&measured.folder, &measured.run, &report.to_json(), printer);
@@ -145,7 +155,7 @@ impl<S: Serialize + DeserializeOwned> Series<S> {
             self.save()?;
             after(&Made { report });
         }
-        Ok(None)
+        Ok(refused.map(Ended::Failed))
     }
 
     /// Takes the folder away again, if no run was ever begun in it.

@@ -77,7 +77,7 @@ pub fn command(args: &SweepArgs, printer: &Printer, progress: Progress) -> Resul
         None => None,
         Some(Ended::Interrupted) => Some("it was interrupted".to_owned()),
         Some(Ended::Failed(error)) => {
-            printer.warn(&format!("the sweep ends here: {error:#}"));
+            printer.warn(&format!("not every run was made: {error:#}"));
             Some(format!("{error:#}").lines().next().unwrap_or_default().to_owned())
         }
     };

@@ -41,7 +41,7 @@ pub struct SweepDocument {
     pub complete: bool,
     /// The loads of runs that are missing.
     pub missing: Vec<Num>,
-    /// Why it ended before its last run; `null`: it did not.
+    /// Why runs are missing; `null`: none are, or it was not this program that left them out.
     pub ended: Option<String>,
     /// The spec of one of its runs, every default written out; load and seed are each run's own.
     pub spec: Spec,

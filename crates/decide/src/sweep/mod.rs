@@ -76,7 +76,7 @@ pub struct Asked {
     pub accelerators: Option<u32>,
     /// Runs that are missing, by load.
     pub missing: Vec<f64>,
-    /// Why it ended before its last run.
+    /// Why runs are missing.
     pub ended: Option<String>,
     /// This tool's version.
     pub tool_version: String,
@@ -211,7 +211,7 @@ fn trades(points: &[Point], accelerators: Option<u32>) -> Vec<Trade> {
 fn notes(asked: &Asked, points: &[Point]) -> Vec<String> {
     let mut notes = Vec::new();
     if let Some(why) = &asked.ended {
-        notes.push(format!("The sweep ended before its last run: {why}."));
+        notes.push(format!("Not every run was made: {why}."));
     }
     if !asked.missing.is_empty() {
         notes.push(format!(

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::harness::{Run, Sim, Started, inferometer, only_run, signal, wait_until};
+use crate::harness::{Run, Sim, Started, inferometer, only_run, signal, wait_until, with_limits};
 
 /// A short sweep of an engine of known timing.
 fn sweep(folder: &Path, args: &[&str]) -> Started {
@@ -180,7 +180,27 @@ fn a_server_that_dies_leaves_the_points_so_far() {
         "{}",
         ran.json["ended"]
     );
-    assert!(ran.stderr.contains("the sweep ends here"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("not every run was made"), "{}", ran.stderr);
+}
+
+/// What this side cannot carry is left out; the other loads are measured.
+#[test]
+fn a_load_that_this_side_cannot_carry_is_missing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let args =
+        ["sweep", "sim://fixed?ttft=5ms&tpot=1ms", "--concurrency", "200,2", "-n", "20", "--isl", "16"];
+    let more = ["--osl", "4", "--order", "as-given", "--json", "--progress", "off", "--out"];
+    let out = folder.path().to_string_lossy().into_owned();
+    let mut command = with_limits("ulimit -n 100", &[&args[..], &more, &[&out]].concat());
+    let ran = Started::start(&mut command).end();
+    assert!([0, 3, 5].contains(&ran.code), "{}\n{}", ran.code, ran.stderr);
+    assert_eq!(loads(&ran.json["points"]), [2.0], "{}", ran.stderr);
+    assert_eq!(ran.json["missing"], serde_json::json!([200]));
+    assert!(
+        ran.stderr.contains("this run is left out") && ran.stderr.contains("ulimit -n"),
+        "{}",
+        ran.stderr
+    );
 }
 
 #[test]
