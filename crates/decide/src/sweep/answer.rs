@@ -2,14 +2,19 @@
 
 use spec::{MarginalLimit, Spec, Statistic};
 
-use super::{Crossing, CrossingState, Knee, KneeState, LimitCrossing, Over, Point};
+use super::{Asked, Crossing, CrossingState, Knee, KneeState, LimitCrossing, Over, Point};
 use crate::report::Verdict;
 use crate::slo::{limit_words, metric_words, sign};
 use crate::verdict::exit;
 use crate::words::{NBSP, counted, decimals, fixed, number, percent};
 
 /// The end of a sweep.
-pub(super) fn verdict(points: &[Point], knee_words: &str, limits: &[LimitCrossing]) -> Verdict {
+pub(super) fn verdict(
+    asked: &Asked,
+    points: &[Point],
+    knee_words: &str,
+    limits: &[LimitCrossing],
+) -> Verdict {
     let exit_code = exit_code(points, limits);
     let answer = match exit_code {
         exit::NOTHING => "No request ended well at any load: there is nothing to measure.".to_owned(),
@@ -26,6 +31,11 @@ pub(super) fn verdict(points: &[Point], knee_words: &str, limits: &[LimitCrossin
                 let are = if unknown == 1 { "is" } else { "are" };
                 sentences
                     .push(format!("{unknown} of {} {are} unknown", counted(points.len() as u64, "load")));
+            }
+            match asked.missing.len() {
+                0 => {}
+                1 => sentences.push("1 run is missing".to_owned()),
+                n => sentences.push(format!("{n} runs are missing")),
             }
             format!("{}.", sentences.join("; "))
         }

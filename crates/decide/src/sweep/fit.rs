@@ -112,7 +112,9 @@ pub(super) fn two_pieces(rungs: &[Rung]) -> TwoPieces {
     let allowed = best.residual + f_95(freedom) * spread;
     let within = tried.iter().filter(|(_, joined)| joined.residual <= allowed).map(|(x, _)| *x);
     let (low, high) = within.fold((position, position), |(low, high), x| (low.min(x), high.max(x)));
-    // With a single load on one side the break may lie anywhere before it.
+    // The ends lie between two positions that were tried: the outer ones are taken. With a single
+    // load on one side the break may lie anywhere before it.
+    let (low, high) = (low - step, high + step);
     let low = if low <= from { points[0].x } else { low };
     let high = if high >= to { points[n - 1].x } else { high };
     TwoPieces {

@@ -143,7 +143,7 @@ impl SweepReport {
         let trades = trades(&points, asked.accelerators);
         let front = front(&trades);
         let knee_words = answer::knee_words(over, &knee);
-        let verdict = answer::verdict(&points, &knee_words, &limits);
+        let verdict = answer::verdict(&asked, &points, &knee_words, &limits);
         let notes = notes(&asked, &points);
         Self { over, knee, knee_words, little, limits, trades, front, verdict, notes, asked, points }
     }

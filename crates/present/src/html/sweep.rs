@@ -150,6 +150,12 @@ fn answer(report: &SweepReport) -> Markup {
     }
 }
 
+/// A load that was computed: whole users, rates with three digits.
+fn load_words(over: Over, load: f64) -> String {
+    let places = if over == Over::Concurrency { 0 } else { decimals(load) };
+    fixed(load, places)
+}
+
 /// Name, value, unit, companion; five at most.
 fn tiles(report: &SweepReport) -> Vec<(String, String, &'static str, String)> {
     let mut tiles = Vec::new();
@@ -158,9 +164,9 @@ fn tiles(report: &SweepReport) -> Vec<(String, String, &'static str, String)> {
         Over::Rate => "requests/s",
     };
     if let Some(at) = report.knee.at {
-        let places = if report.over == Over::Concurrency { 0 } else { decimals(at.load) };
-        let below = format!("{}–{}, 95{NBSP}% interval", fixed(at.low, places), fixed(at.high, places));
-        tiles.push(("Knee".to_owned(), fixed(at.load, places), unit, below));
+        let shown = |load: f64| load_words(report.over, load);
+        let below = format!("{}–{}, 95{NBSP}% interval", shown(at.low), shown(at.high));
+        tiles.push(("Knee".to_owned(), shown(at.load), unit, below));
     }
     if let Some((load, peak)) = report.knee.peak {
         tiles.push((
@@ -366,7 +372,7 @@ fn throughput(report: &SweepReport) -> Markup {
         curves: vec![Curve { class: "b", marks, bare: false }],
         limits: Vec::new(),
         bands,
-        knee: knee.at.map(|at| (at.load, format!("knee {}", number(at.load)))),
+        knee: knee.at.map(|at| (at.load, format!("knee {}", load_words(report.over, at.load)))),
         vertical: None,
     };
     let (chart, log) = picture.draw(plain);
@@ -524,11 +530,14 @@ fn front(report: &SweepReport, all: &str) -> Chart {
         plain,
         plain,
     );
+    // Words below marks: a word's halo must not hide one.
+    for trade in &report.trades {
+        chart.word(trade.per_user, trade.together, &plain(trade.load));
+    }
     for trade in &report.trades {
         let on = report.front.iter().any(|f| f.load.total_cmp(&trade.load).is_eq());
         let sign = if on { Sign::Plain } else { Sign::Hollow };
         chart.mark(trade.per_user, trade.together, (None, None), sign, &words(trade));
-        chart.word(trade.per_user, trade.together, &plain(trade.load));
     }
     chart
 }

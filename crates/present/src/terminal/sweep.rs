@@ -100,7 +100,7 @@ impl Screen<'_> {
         if let Some(table) = tables.iter().find(|table| table.width() <= room).or(tables.last()) {
             self.out.push_str(&table.render(self.style, INDENT));
         }
-        let several = report.limits.len() > 1;
+        let several = report.limits.len() > 1 && report.points.iter().any(|point| point.known().is_some());
         let numbers = if several { "the numbered columns are the limits below; " } else { "" };
         let text = format!(
             "latencies in ms; {numbers}{} {} ? the measurement and each limit",
@@ -163,8 +163,12 @@ impl Screen<'_> {
         Cell::right(if self.style.ascii { ascii } else { text }.to_owned()).toned(tone)
     }
 
-    /// Which limit each numbered column is; a single one is named in the answer.
+    /// Which limit each numbered column is; a single one is named in the answer, and where nothing is
+    /// known there is nothing to say of any.
     fn limits_of_sweep(&mut self, report: &SweepReport) {
+        if report.points.iter().all(|point| point.known().is_none()) {
+            return;
+        }
         for (number, limit) in (1..).zip(&report.limits).filter(|_| report.limits.len() > 1) {
             self.named(&format!("limit {number}"), &limit.words);
         }

@@ -20,7 +20,7 @@ pub(super) fn section(report: &SweepReport, links: bool) -> Markup {
             h2 { "Every load" }
             p.lead {
                 "Figures of all runs of a load that count, pooled. " (count(u64::from(report.asked.repeats)))
-                @if report.asked.repeats == 1 { " run" } @else { " runs" } " of each were asked for."
+                @if report.asked.repeats == 1 { " run of each was" } @else { " runs of each were" } " asked for."
             }
             div.tw { table {
                 thead { tr {
