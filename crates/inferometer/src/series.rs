@@ -27,6 +27,7 @@ pub use kept::exists;
 pub struct Series<S> {
     path: PathBuf,
     kept: Kept<S>,
+    whole: bool,
 }
 
 /// A run that was made, as its owner hears of it.
@@ -50,14 +51,14 @@ impl<S: Serialize + DeserializeOwned> Series<S> {
         let steps = specs.iter().map(|spec| Step::planned(spec.redacted())).collect();
         let kept = Kept::new(seed, settings, steps);
         let path = kept::create(out, name)?;
-        let series = Self { path, kept };
+        let series = Self { path, kept, whole: true };
         series.save()?;
         Ok(series)
     }
 
     /// A folder that was made before.
     pub fn open(path: &Path) -> Result<Self> {
-        Ok(Self { path: path.to_owned(), kept: kept::read(path)? })
+        Ok(Self { path: path.to_owned(), kept: kept::read(path)?, whole: true })
     }
 
     /// The folder.
@@ -138,11 +139,12 @@ impl<S: Serialize + DeserializeOwned> Series<S> {
                 }
             };
             let report = RunReport::build(&measured.run, &measured.run.header.spec.analysis);
-            keep_files(&measured.folder, &measured.run, &report.to_json(), printer);
+            self.whole &= keep_files(&measured.folder, &measured.run, &report.to_json(), printer);
             match measured.run.footer.stopped {
                 Stopped::Finished => {}
                 Stopped::Interrupted => return Ok(Some(Ended::Interrupted)),
                 Stopped::Killed | Stopped::WriteError => {
+                    self.whole = false;
                     let why = anyhow::anyhow!("the records of a run could not be written");
                     return Ok(Some(Ended::Failed(why)));
                 }
@@ -156,6 +158,11 @@ impl<S: Serialize + DeserializeOwned> Series<S> {
             after(&Made { report });
         }
         Ok(refused.map(Ended::Failed))
+    }
+
+    /// Whether every file of the runs that were made here could be written.
+    pub fn is_whole(&self) -> bool {
+        self.whole
     }
 
     /// Takes the folder away again, if no run was ever begun in it.

@@ -8,15 +8,15 @@ use anyhow::{Result, anyhow};
 use decide::RunReport;
 use decide::sweep::{Asked, Point, Recorded, SweepReport, load_of};
 use decide::words::counted;
-use record::RunFolder;
 use record::folder::write_json_file;
+use record::{RecordError, RunFolder};
 use spec::{Analysis, Spec, Target};
 
 use crate::asked;
 use crate::cli::{AnalysisArgs, Progress, ReportArgs, ShowArgs, SloArgs, SweepArgs};
 use crate::commands::write_page;
 use crate::derived;
-use crate::failure::Failure;
+use crate::failure::{Failure, WRONG_REQUEST};
 use crate::printer::Printer;
 use crate::run::{self, Around, Site};
 use crate::series::{self, Ended, Made, Series};
@@ -83,9 +83,9 @@ pub fn command(args: &SweepArgs, printer: &Printer, progress: Progress) -> Resul
     };
     let report = answered(&series, why, None)?;
     let json = report.to_json();
-    keep(series.path(), &json, printer);
+    let mut kept = series.is_whole() & keep(series.path(), &json, printer);
     if record.html {
-        pages(&series, &report, printer)?;
+        kept &= pages(&series, &report, printer)?;
     }
     if report.verdict.exit_code >= decide::verdict::exit::NOT_TRUSTED && printer.quiet {
         // "Errors only" still says why there is nothing to rely on.
@@ -95,7 +95,11 @@ pub fn command(args: &SweepArgs, printer: &Printer, progress: Progress) -> Resul
     if record.json {
         printer.data(&serde_json::to_string_pretty(&json)?)?;
     }
-    Ok(report.verdict.exit_code)
+    // As for a run: one whose files are not whole is not taken for whole.
+    Ok(match report.verdict.exit_code {
+        0 if !kept => WRONG_REQUEST,
+        code => code,
+    })
 }
 
 /// What is asked for, before anything is made.
@@ -216,23 +220,28 @@ fn answered(
 }
 
 /// Writes the answer. A full disk must not take it away: it is told, and shown all the same.
-fn keep(folder: &Path, json: &serde_json::Value, printer: &Printer) {
-    write_json_file(&folder.join(ANSWER), json).unwrap_or_else(|error| printer.warn(&error.to_string()));
+/// `false`: it could not be written.
+fn keep(folder: &Path, json: &serde_json::Value, printer: &Printer) -> bool {
+    told(write_json_file(&folder.join(ANSWER), json), printer)
 }
 
-/// The page of the sweep, and one of each run that it links to.
-fn pages(series: &Series<Settings>, report: &SweepReport, printer: &Printer) -> Result<()> {
+/// Whether something was written; if not, why is told.
+fn told(written: Result<(), RecordError>, printer: &Printer) -> bool {
+    written.map_err(|error| printer.warn(&error.to_string())).is_ok()
+}
+
+/// The page of the sweep, and one of each run that it links to. `false`: one could not be written.
+fn pages(series: &Series<Settings>, report: &SweepReport, printer: &Printer) -> Result<bool> {
+    let mut kept = true;
     for repeat in report.points.iter().flat_map(|point| &point.repeats) {
         let folder = RunFolder::open(&series.path().join(&repeat.name)).map_err(Failure::request)?;
         let run = series.read(&repeat.name)?;
         let of_run = RunReport::build(&run, &run.header.spec.analysis);
-        let page = derived::page(&run, &of_run, folder.path());
-        folder.write_report(&page).unwrap_or_else(|error| printer.warn(&error.to_string()));
+        kept &= told(folder.write_report(&derived::page(&run, &of_run, folder.path())), printer);
     }
     let folder = RunFolder::open(series.path()).map_err(Failure::request)?;
-    let page = page(series, report, true);
-    folder.write_report(&page).unwrap_or_else(|error| printer.warn(&error.to_string()));
-    Ok(())
+    kept &= told(folder.write_report(&page(series, report, true)), printer);
+    Ok(kept)
 }
 
 fn page(series: &Series<Settings>, report: &SweepReport, links: bool) -> String {
@@ -268,9 +277,9 @@ pub fn report(args: &ReportArgs, printer: &Printer) -> Result<u8> {
     let report = reread(&series, &args.analysis, None)?;
     match &args.out {
         None => {
-            keep(series.path(), &report.to_json(), printer);
-            pages(&series, &report, printer)?;
+            let kept = keep(series.path(), &report.to_json(), printer) & pages(&series, &report, printer)?;
             printer.data(&series.path().join("report.html").display().to_string())?;
+            return Ok(if kept { 0 } else { WRONG_REQUEST });
         }
         Some(path) => write_page(path, page(&series, &report, false), printer)?,
     }
