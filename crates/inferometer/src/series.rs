@@ -110,11 +110,11 @@ impl<S: Serialize + DeserializeOwned> Series<S> {
         (printer, progress): (&Printer, Progress),
         before: impl Fn(usize),
         after: impl Fn(&Made),
-    ) -> Result<Option<Ended>> {
+    ) -> Option<Ended> {
         let mut refused = None;
         for index in self.missing() {
             if around.stop.load(Ordering::Relaxed) {
-                return Ok(Some(Ended::Interrupted));
+                return Some(Ended::Interrupted);
             }
             let (Some(step), Some(spec)) = (self.kept.steps.get_mut(index), specs.get(index)) else {
                 continue;
@@ -123,13 +123,15 @@ impl<S: Serialize + DeserializeOwned> Series<S> {
             step.attempts += 1;
             let path = format!("inferometer/series/1/{index}/{}", step.attempts);
             let spec = Spec { seed: derived(self.kept.seed, path.as_bytes()), ..spec.clone() };
-            self.save()?;
+            if let Err(error) = self.save() {
+                return Some(self.cut_short(error));
+            }
             before(index);
             let measured = match measure_at(site, spec, &self.path, printer, progress, around.clone()) {
                 Ok(measured) => measured,
-                Err(_) if around.stop.load(Ordering::Relaxed) => return Ok(Some(Ended::Interrupted)),
+                Err(_) if around.stop.load(Ordering::Relaxed) => return Some(Ended::Interrupted),
                 Err(error) if Failure::code_of(&error) == NO_TARGET => {
-                    return Ok(Some(Ended::Failed(error)));
+                    return Some(Ended::Failed(error));
                 }
                 // What this side cannot carry says nothing of the runs to come.
                 Err(error) => {
@@ -142,11 +144,10 @@ impl<S: Serialize + DeserializeOwned> Series<S> {
             self.whole &= keep_files(&measured.folder, &measured.run, &report.to_json(), printer);
             match measured.run.footer.stopped {
                 Stopped::Finished => {}
-                Stopped::Interrupted => return Ok(Some(Ended::Interrupted)),
+                Stopped::Interrupted => return Some(Ended::Interrupted),
                 Stopped::Killed | Stopped::WriteError => {
-                    self.whole = false;
                     let why = anyhow::anyhow!("the records of a run could not be written");
-                    return Ok(Some(Ended::Failed(why)));
+                    return Some(self.cut_short(why));
                 }
             }
             if let (Some(step), Some(name)) =
@@ -154,10 +155,18 @@ impl<S: Serialize + DeserializeOwned> Series<S> {
             {
                 step.run = Some(name.to_string_lossy().into_owned());
             }
-            self.save()?;
+            if let Err(error) = self.save() {
+                return Some(self.cut_short(error));
+            }
             after(&Made { report });
         }
-        Ok(refused.map(Ended::Failed))
+        refused.map(Ended::Failed)
+    }
+
+    /// The disk takes no more: what was measured is told all the same.
+    fn cut_short(&mut self, why: anyhow::Error) -> Ended {
+        self.whole = false;
+        Ended::Failed(why)
     }
 
     /// Whether every file of the runs that were made here could be written.

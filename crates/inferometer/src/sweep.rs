@@ -171,7 +171,7 @@ fn measured(
         printer.say(&printer.style.plain(&format!("\n[{}/{total}] {}", index + 1, over.words(load))));
     };
     let after = |made: &Made| printer.say(&present::terminal::run_in_a_line(&printer.style, &made.report));
-    series.make(specs, &mut site, around, (printer, progress), before, after)
+    Ok(series.make(specs, &mut site, around, (printer, progress), before, after))
 }
 
 /// From the records in the folder to the answer; under another analysis or other limits where they
