@@ -23,6 +23,9 @@ cargo xtask TASK
   bench [NAME…]
              measures and writes the tables of docs/performance.md (on a quiet machine), all or those named:
 BENCHES
+  calibrate [SEEDS] [ROW…]
+             how often the brackets of `capacity` hold the truth: 200 seeds of each simulated server, into
+             docs/calibration.md; with rows or `--truth` it only prints
   peers [--install]
              the comparison with other clients (those installed in .cache/peers), into docs/performance.md
   fuzz       run every fuzz target for a minute (needs cargo-fuzz and a nightly toolchain)
@@ -36,6 +39,7 @@ fn main() -> ExitCode {
         Some("engines") => engines::install().map(|e| say(&format!("{e:#?}"))),
         Some("schema") => schema(),
         Some("bench") => bench::run(&std::env::args().skip(2).collect::<Vec<_>>()),
+        Some("calibrate") => bench::calibrate(&std::env::args().skip(2).collect::<Vec<_>>()),
         Some("peers") => peers::run(&std::env::args().skip(2).collect::<Vec<_>>()),
         Some("fuzz") => fuzz(),
         _ => {

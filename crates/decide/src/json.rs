@@ -1,6 +1,7 @@
 //! The machine output: the only place that knows its shape. Strict JSON, no NaN, no infinity; a
 //! number that does not exist is `null` with its reason in `undefined` beside it.
 
+mod capacity;
 mod self_check;
 mod shape;
 mod sweep;
@@ -16,6 +17,7 @@ use crate::trust::{Cap, Capped, Check, Trust};
 use crate::verdict::is_time;
 use crate::words::time;
 
+pub use capacity::CapacityDocument;
 pub use self_check::SelfCheckDocument;
 pub use shape::Document;
 use shape::{
@@ -193,6 +195,11 @@ pub fn self_check_schema() -> serde_json::Value {
 /// JSON Schema (draft 2020-12) of the machine output of a sweep.
 pub fn sweep_schema() -> serde_json::Value {
     schema_of::<SweepDocument>("sweep.json of inferometer")
+}
+
+/// JSON Schema (draft 2020-12) of the output of a search for capacity.
+pub fn capacity_schema() -> serde_json::Value {
+    schema_of::<CapacityDocument>("output of inferometer capacity --json")
 }
 
 fn schema_of<T: schemars::JsonSchema>(title: &str) -> serde_json::Value {

@@ -1,6 +1,7 @@
 //! Answers from numbers: trust, limits, verdicts. Pure.
 
 pub mod bound;
+pub mod capacity;
 pub mod caps;
 pub mod checks;
 pub mod facts;

@@ -12,7 +12,7 @@ const EDGES: [(&str, &[&str]); 13] = [
     ("record", &["spec", "clock"]),
     ("wire", &["spec", "plan", "corpus", "clock", "record"]),
     ("measure", &["spec", "record"]),
-    ("decide", &["spec", "record", "measure"]),
+    ("decide", &["spec", "plan", "record", "measure"]),
     ("present", &["spec", "record", "measure", "decide"]),
     ("sim", &["spec", "clock"]),
     ("mlperf", &["spec"]),

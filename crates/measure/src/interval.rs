@@ -82,12 +82,17 @@ fn exact_ranks(n: usize, p: f64) -> (Option<usize>, Option<usize>) {
 /// Wilson's 95 % interval of a share, from a share and the number of independent draws; draws and
 /// successes need not be whole.
 pub fn wilson(share: f64, draws: f64) -> Interval {
+    wilson_at(share, draws, Z)
+}
+
+/// Wilson's interval of `z` standard errors.
+pub fn wilson_at(share: f64, draws: f64, z: f64) -> Interval {
     if draws.is_nan() || draws <= 0.0 {
         return Interval::default();
     }
-    let z2 = Z * Z;
+    let z2 = z * z;
     let centre = share + z2 / (2.0 * draws);
-    let spread = Z * (share * (1.0 - share) / draws + z2 / (4.0 * draws * draws)).max(0.0).sqrt();
+    let spread = z * (share * (1.0 - share) / draws + z2 / (4.0 * draws * draws)).max(0.0).sqrt();
     let scale = 1.0 + z2 / draws;
     // At the ends the formula gives 0 and 1 up to rounding.
     let low = if share <= 0.0 { 0.0 } else { ((centre - spread) / scale).max(0.0) };

@@ -3,7 +3,7 @@
 mod common;
 
 use common::*;
-use measure::interval::{population_stddev, sample_stddev, wilson};
+use measure::interval::{population_stddev, sample_stddev, wilson, wilson_at};
 use measure::request::{decode_tpot, e2e, for_each_gap, max_gap, tpot, ttfat, ttft, user_tps};
 use measure::tokens::{chunk_tokens, output_tokens};
 use measure::*;
@@ -121,6 +121,8 @@ fn wilson_to_five_digits() {
     // Against a target of 0.95, 70/100 is resolved.
     assert!(wilson(0.7, 100.0).high.unwrap() < 0.95);
     assert_eq!(wilson(0.5, 0.0), Interval::default());
+    // 0 of 100 at 3.5 standard errors: z²/(n + z²) = 12.25/112.25.
+    assert!((wilson_at(0.0, 100.0, 3.5).high.unwrap() - 0.109_131).abs() < 1e-6);
 }
 
 #[test]

@@ -76,6 +76,21 @@ pub fn tabulate(name: &str, make: impl FnOnce() -> Result<String>) -> Result<()>
     page::put(&root().join("docs/performance.md"), name, &told)
 }
 
+/// The calibration of the search for capacity. It counts, and measures no time: any machine will do.
+pub fn calibrate(words: &[String]) -> Result<()> {
+    let mut command = cargo(&["bench", "--locked", "--package", "decide", "--bench", "calibrate", "--"]);
+    let out = command.args(words).stderr(Stdio::inherit()).output().context("cannot start calibrate")?;
+    if !out.status.success() {
+        bail!("calibrate: {}\n{}", out.status, String::from_utf8_lossy(&out.stdout));
+    }
+    let table = String::from_utf8(out.stdout).context("a table is text")?;
+    say(&table);
+    if words.iter().any(|word| word.parse::<u64>().is_err()) {
+        return Ok(());
+    }
+    page::put(&root().join("docs/calibration.md"), "calibrate", &table)
+}
+
 /// What a benchmark program prints; it tells of its progress on stderr.
 fn program(bench: &str) -> Result<String> {
     let mut command = cargo(&["bench", "--locked", "--workspace", "--bench", bench]);

@@ -1,0 +1,33 @@
+//! How much a server holds: the largest load at which its limits hold, as a bracket that holds the
+//! truth as often as it says. Method, sources and measured coverage: docs/capacity.md.
+
+mod answer;
+mod conclude;
+mod criterion;
+mod evidence;
+mod fit;
+mod guard;
+mod posterior;
+mod probe;
+mod queue;
+mod ramp;
+mod replay;
+mod runner;
+mod search;
+mod settings;
+mod state;
+mod stats;
+mod virtual_time;
+mod words;
+
+pub use answer::{
+    CapacityAnswer, Curve, Latency, LimitAtProbe, Measured, Needs, ProbeReport, ProbeVerdict, StageReport,
+    Verdict,
+};
+pub use criterion::{Criterion, Unsearchable};
+pub use replay::{Recorded, Replay};
+pub use runner::{Ask, Finished, Halt, Kind, Look, Next, ProbeTrust, Runner, Seen};
+pub use search::search;
+pub use settings::{Control, Over, Settings};
+pub use virtual_time::{Happened, Simulated, VirtualRunner, What};
+pub use words::{figure, load as load_words};

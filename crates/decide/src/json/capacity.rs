@@ -1,0 +1,122 @@
+//! The machine output of a search for capacity.
+
+use record::Environment;
+use schemars::JsonSchema;
+use serde::Serialize;
+use spec::Spec;
+
+use super::shape::{Num, Tool};
+use crate::capacity::{CapacityAnswer, Curve, Needs, ProbeReport, ProbeVerdict, StageReport, Verdict};
+use crate::trust::TrustVerdict;
+
+/// A search for capacity.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct CapacityDocument {
+    /// Version of this shape.
+    pub schema_version: u32,
+    /// What measured.
+    pub tool: Tool,
+    /// What was asked, every default written out; its load is that of the first probe.
+    pub spec: Spec,
+    /// The seed of every random stream.
+    pub seed: u64,
+    /// Where and against what.
+    pub environment: Environment,
+    /// May the answer be believed?
+    pub trust: SearchTrust,
+    /// The answer.
+    pub answer: AnswerDoc,
+    /// The unloaded server: time to first token, nanoseconds; `null`: none came.
+    pub unloaded_ttft_ns: Option<Num>,
+    /// The closed-loop ramp before the search.
+    pub ramp: Vec<StageReport>,
+    /// Each limit's own crossing and its fitted curve.
+    pub curves: Vec<Curve>,
+    /// Every probe, in order.
+    pub probes: Vec<ProbeReport>,
+    /// What a reader should know.
+    pub notes: Vec<String>,
+    /// The end of it.
+    pub verdict: crate::report::Verdict,
+}
+
+/// May the answer be believed?
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct SearchTrust {
+    /// `limited` when a probe was set aside.
+    pub verdict: TrustVerdict,
+    /// Probes that the client spoilt; they are in no figure.
+    pub client_limited_probes: u64,
+}
+
+/// The answer.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct AnswerDoc {
+    /// `rate`, `concurrency` or `users`.
+    pub over: String,
+    /// Requests per second, or users; `null`: there is none, `verdict` says why.
+    pub value: Option<Num>,
+    /// Lower end of the bracket.
+    pub low: Option<Num>,
+    /// Upper end; `null`: only a lower bound is known.
+    pub high: Option<Num>,
+    /// How often such a bracket holds the truth.
+    pub confidence: Num,
+    /// What became of the search.
+    pub verdict: Verdict,
+    /// The limit that is crossed first; `null`: none was.
+    pub limited_by: Option<String>,
+    /// Good requests per second at the value.
+    pub goodput_per_s: Option<Num>,
+    /// What a resolved answer would take; `null`: nothing more, or not known.
+    pub needs: Option<Needs>,
+    /// Requests of the whole search.
+    pub requests: u64,
+    /// Time of its probes together, nanoseconds.
+    pub duration_ns: u64,
+}
+
+impl CapacityDocument {
+    /// The document of an answer.
+    pub fn new(answer: &CapacityAnswer, spec: &Spec, environment: &Environment) -> Self {
+        let spoilt = |p: &&ProbeReport| matches!(p.verdict, ProbeVerdict::ClientLimited { .. });
+        let client_limited_probes = answer.probes.iter().filter(spoilt).count() as u64;
+        let verdict = if client_limited_probes == 0 { TrustVerdict::Valid } else { TrustVerdict::Limited };
+        Self {
+            schema_version: record::SCHEMA_VERSION,
+            tool: Tool { name: "inferometer".to_owned(), version: environment.tool_version.clone() },
+            spec: spec.redacted(),
+            seed: spec.seed,
+            environment: environment.clone(),
+            trust: SearchTrust { verdict, client_limited_probes },
+            answer: AnswerDoc {
+                over: answer.over.clone(),
+                value: answer.value.map(Num),
+                low: answer.low.map(Num),
+                high: answer.high.map(Num),
+                confidence: Num(answer.confidence),
+                verdict: answer.verdict,
+                limited_by: answer.limited_by.clone(),
+                goodput_per_s: answer.goodput_per_s.map(Num),
+                needs: answer.needs,
+                requests: answer.requests,
+                duration_ns: answer.duration_ns,
+            },
+            unloaded_ttft_ns: answer.unloaded_ttft_ns.map(Num),
+            ramp: answer.ramp.clone(),
+            curves: answer.curves.clone(),
+            probes: answer.probes.clone(),
+            notes: answer.notes.clone(),
+            verdict: crate::report::Verdict {
+                exit_code: answer.verdict.exit_code(),
+                answer: answer.sentence.clone(),
+            },
+        }
+    }
+
+    /// The output itself.
+    pub fn to_json(&self) -> serde_json::Value {
+        // Every key is a string and every number finite, so this cannot fail.
+        serde_json::to_value(self).unwrap_or(serde_json::Value::Null)
+    }
+}
