@@ -48,7 +48,7 @@ fn answer(limit: &str, max_load: Option<f64>) -> CapacityAnswer {
 
 fn output(answer: &CapacityAnswer) -> serde_json::Value {
     let header = healthy_open(6.0, 30).header;
-    CapacityDocument::new(answer, &header.spec, &header.environment).to_json()
+    CapacityDocument::new(answer, None, &header.spec, &header.environment).to_json()
 }
 
 fn schema_path() -> std::path::PathBuf {

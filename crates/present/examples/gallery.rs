@@ -31,5 +31,14 @@ fn main() -> std::io::Result<()> {
             std::fs::write(dir.join(format!("{name}-{width}.txt")), screen + "\n")?;
         }
     }
+    for (name, document) in common::capacity::all() {
+        let command = "inferometer capacity URL --slo 'p95(ttft)<=250ms' --slo 'p95(tpot)<=40ms'";
+        std::fs::write(dir.join(format!("{name}.html")), present::html::capacity(&document, command))?;
+        for width in [60, 80, 120] {
+            let style = Style { color: true, ascii: false, width };
+            let screen = present::terminal::capacity(&style, &document);
+            std::fs::write(dir.join(format!("{name}-{width}.txt")), screen + "\n")?;
+        }
+    }
     Ok(())
 }

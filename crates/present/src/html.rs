@@ -1,5 +1,6 @@
 //! The self-contained HTML report: one file, no network, no script needed.
 
+mod capacity;
 mod chart;
 mod curve;
 mod definitions;
@@ -21,6 +22,7 @@ use spec::Metric;
 
 use crate::label::harmless;
 
+pub use capacity::capacity;
 pub use sweep::sweep;
 
 const CSS: &str = include_str!("html/page.css");
@@ -134,17 +136,7 @@ fn answer(report: &RunReport) -> Markup {
         section id="answer" {
             h2 { "Answer" }
             p.answer { (judged(&report.verdict.answer)) }
-            @if !tiles.is_empty() {
-                div.tiles style=(format!("--n:{}", tiles.len())) {
-                    @for tile in &tiles {
-                        div {
-                            span.k { (tile.name) }
-                            span.v { (tile.value) " " small { (tile.unit) } }
-                            span.c { (tile.below) }
-                        }
-                    }
-                }
-            }
+            (tile_row(&tiles))
             p.note {
                 b { "Requests. " }
                 (count(c.offered)) " offered = " (count(c.ok)) " ok + " (count(c.failed)) " failed + "
@@ -178,6 +170,22 @@ struct Tile {
     value: String,
     unit: &'static str,
     below: String,
+}
+
+fn tile_row(tiles: &[Tile]) -> Markup {
+    html! {
+        @if !tiles.is_empty() {
+            div.tiles style=(format!("--n:{}", tiles.len())) {
+                @for tile in tiles {
+                    div {
+                        span.k { (tile.name) }
+                        span.v { (tile.value) " " small { (tile.unit) } }
+                        span.c { (tile.below) }
+                    }
+                }
+            }
+        }
+    }
 }
 
 /// What exists and was not taken away, five at most; none where nothing may be concluded.

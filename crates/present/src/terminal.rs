@@ -1,5 +1,6 @@
 //! The screen after a run: trust, answer, table, limits, requests, notes.
 
+mod capacity;
 mod metrics;
 mod self_check;
 mod sweep;
@@ -14,6 +15,7 @@ use measure::{Defined, Estimate, Undefined};
 use crate::label::{harmless, limit_figure, limit_interval, notes};
 use crate::stands;
 use crate::style::{Style, Tone};
+pub use capacity::{capacity, probe};
 pub use self_check::self_check;
 pub use sweep::{run_in_a_line, sweep};
 use text::wrap;

@@ -120,6 +120,81 @@ fn a_page_of_a_sweep_is_well_formed_and_links_to_its_runs_only() {
 }
 
 #[test]
+fn a_page_of_a_search_is_well_formed_small_and_complete() {
+    for (name, document) in common::capacity::all() {
+        let html = present::html::capacity(&document, "inferometer capacity URL");
+        for (attribute, value) in attributes(&html) {
+            assert!(
+                !["src", "srcset", "action", "onload", "onclick"].contains(&attribute.as_str()),
+                "{name}"
+            );
+            if attribute == "href" {
+                assert!(value.starts_with('#'), "{name}: {value}");
+                assert!(html.contains(&format!("id=\"{}\"", &value[1..])), "{name}: {value} leads nowhere");
+            }
+            let number = ["d", "x", "y", "x1", "x2", "y1", "y2", "width", "height", "style"];
+            if number.contains(&attribute.as_str()) {
+                assert!(!value.contains("NaN") && !value.contains("inf"), "{name}: {attribute}={value}");
+            }
+        }
+        for undefined in ["NaN", ">inf<", "inf–", "–inf", "None<"] {
+            assert!(!body(&html).contains(undefined), "{name}: {undefined}");
+        }
+        let pictures = html.matches("<svg class=\"plot\"").count();
+        assert_eq!(
+            html.matches("<svg class=\"plot\" role=\"img\" aria-label=\"").count(),
+            pictures,
+            "{name}"
+        );
+        assert!(!html.contains("aria-label=\"\""), "{name}");
+        assert!(html.len() < 300_000, "{name}: {} bytes", html.len());
+        assert_eq!(html.matches("<script>").count(), 1, "{name}: its own and nobody else's");
+        assert!(!html.chars().any(|c| c.is_control() && c != '\n'), "{name}");
+        assert!(!html.contains('\u{202e}'), "{name}");
+    }
+}
+
+/// The page without the text of the spec, which is JSON and has its own words.
+fn body(html: &str) -> &str {
+    html.split("<main>").nth(1).unwrap().split("The spec of a probe").next().unwrap()
+}
+
+#[test]
+fn a_search_shows_its_bracket_in_every_picture_and_each_probe() {
+    let document = common::capacity::resolved();
+    let html = present::html::capacity(&document, "c");
+    let spoilt = document.trust.client_limited_probes;
+    assert!(spoilt > 0 && html.contains("1 was limited by this client and set aside"));
+    // Per limit two, two latencies, two rates, the line and the ladder; the sample of the key is one more.
+    assert_eq!(document.curves.len(), 2);
+    assert_eq!(html.matches("class=\"kn\"").count(), 2 * 2 + 2 + 2 + 2);
+    assert_eq!(html.matches("class=\"sw kn\"").count(), 1);
+    let table = html.split("<section id=\"probes\"").nth(1).unwrap().split("<tbody>").nth(1).unwrap();
+    assert_eq!(table.split("</tbody>").next().unwrap().matches("<tr>").count(), document.probes.len());
+    // A check is no part of the fit, so the noise of the fit gives it no interval.
+    let check = table.split("<tr>").find(|row| row.contains("check below")).unwrap();
+    assert!(!check.contains("eff") && check.contains("0\u{a0}%"), "{check}");
+    for part in
+        [">Limited by<", "Servers for 120 requests/s", "5\u{a0}% may miss", "another process held both cores"]
+    {
+        assert!(html.contains(part), "{part}");
+    }
+    // A probe that says nothing of the server has no figure.
+    let row = table.split("<tr>").find(|row| row.contains("client-limited")).unwrap();
+    assert!(!row.contains("eff") && row.matches("–").count() >= 8, "{row}");
+}
+
+#[test]
+fn a_search_without_an_answer_shows_no_number_for_it() {
+    let html = present::html::capacity(&common::capacity::nothing(), "c");
+    assert!(html.contains("Nothing was measured") && html.contains("connection refused"));
+    assert!(!html.contains("class=\"tiles\"") && !html.contains("class=\"yes\""));
+    let unmet = present::html::capacity(&common::capacity::unmet(), "c");
+    assert!(!unmet.contains(">Holds<") && unmet.contains("Missed already at"));
+    assert!(!unmet.contains("Servers for"), "no number of servers holds what one does not");
+}
+
+#[test]
 fn a_sweep_shows_its_limits_as_lines_and_crossings_as_bands() {
     let html = present::html::sweep(&common::sweep(), "c", true);
     for part in [

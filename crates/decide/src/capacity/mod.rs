@@ -6,6 +6,7 @@ mod conclude;
 mod criterion;
 mod evidence;
 mod fit;
+mod fleet;
 mod guard;
 mod posterior;
 mod probe;
@@ -25,6 +26,7 @@ pub use answer::{
     Verdict,
 };
 pub use criterion::{Criterion, Unsearchable};
+pub use fleet::Fleet;
 pub use replay::{Recorded, Replay};
 pub use runner::{Ask, Finished, Halt, Kind, Look, Next, ProbeTrust, Runner, Seen};
 pub use search::search;

@@ -6,7 +6,7 @@ use serde::Serialize;
 use spec::Spec;
 
 use super::shape::{Num, Tool};
-use crate::capacity::{CapacityAnswer, Curve, Needs, ProbeReport, ProbeVerdict, StageReport, Verdict};
+use crate::capacity::{CapacityAnswer, Curve, Fleet, Needs, ProbeReport, ProbeVerdict, StageReport, Verdict};
 use crate::trust::TrustVerdict;
 
 /// A search for capacity.
@@ -26,6 +26,8 @@ pub struct CapacityDocument {
     pub trust: SearchTrust,
     /// The answer.
     pub answer: AnswerDoc,
+    /// Servers for a demand; `null`: nobody asked.
+    pub fleet: Option<Fleet>,
     /// The unloaded server: time to first token, nanoseconds; `null`: none came.
     pub unloaded_ttft_ns: Option<Num>,
     /// The closed-loop ramp before the search.
@@ -78,7 +80,12 @@ pub struct AnswerDoc {
 
 impl CapacityDocument {
     /// The document of an answer.
-    pub fn new(answer: &CapacityAnswer, spec: &Spec, environment: &Environment) -> Self {
+    pub fn new(
+        answer: &CapacityAnswer,
+        fleet: Option<Fleet>,
+        spec: &Spec,
+        environment: &Environment,
+    ) -> Self {
         let spoilt = |p: &&ProbeReport| matches!(p.verdict, ProbeVerdict::ClientLimited { .. });
         let client_limited_probes = answer.probes.iter().filter(spoilt).count() as u64;
         let verdict = if client_limited_probes == 0 { TrustVerdict::Valid } else { TrustVerdict::Limited };
@@ -102,6 +109,7 @@ impl CapacityDocument {
                 requests: answer.requests,
                 duration_ns: answer.duration_ns,
             },
+            fleet,
             unloaded_ttft_ns: answer.unloaded_ttft_ns.map(Num),
             ramp: answer.ramp.clone(),
             curves: answer.curves.clone(),

@@ -104,7 +104,7 @@ fn noise_between_runs_is_told_with_what_it_would_take() {
 /// Two limits at once: each has its own crossing, and the smaller one is the answer.
 #[test]
 fn the_limit_that_is_crossed_first_is_named() {
-    let row = row("held out: batching, p95 of TTFT and of TPOT");
+    let row = row("others: batching, p95 of TTFT and of TPOT");
     let answer = search(&row.settings(1), &mut row.runner(), &mut |_| {});
     assert_eq!(answer.limited_by.as_deref(), Some("p95(tpot)<=12ms"), "{}", answer.sentence);
     assert_eq!(answer.curves.len(), 2);

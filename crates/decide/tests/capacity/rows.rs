@@ -238,19 +238,19 @@ pub const ROWS: &[Row] = &[
     },
     // Held out: none of the constants of the search was chosen by these.
     Row {
-        name: "held out: fifo, two servers",
+        name: "others: fifo, two servers",
         truth: Some(41.70),
         server: |_, _| fifo(0.04, 2, None, 0.0, 1),
         ..BASE
     },
     Row {
-        name: "held out: fifo, service times vary by half",
+        name: "others: fifo, service times vary by half",
         truth: Some(40.63),
         server: |seed, _| fifo(0.02, 1, None, 0.5, seed),
         ..BASE
     },
     Row {
-        name: "held out: fifo, burstiness 4, p95",
+        name: "others: fifo, burstiness 4, p95",
         truth: Some(44.14),
         over: Load::Rate(4.0),
         limits: &["p95(ttft)<=100ms"],
@@ -258,7 +258,7 @@ pub const ROWS: &[Row] = &[
         ..BASE
     },
     Row {
-        name: "held out: batching, 16 places on a100",
+        name: "others: batching, 16 places on a100",
         truth: Some(6.80),
         server: |_, _| batching("a100", 16, 100_000, 2048),
         limits: &["p95(ttft)<=600ms"],
@@ -266,7 +266,7 @@ pub const ROWS: &[Row] = &[
         ..BASE
     },
     Row {
-        name: "held out: batching, short of KV blocks",
+        name: "others: batching, short of KV blocks",
         truth: Some(25.49),
         server: |_, _| batching("h100", 256, 1500, 2048),
         limits: &["p95(ttft)<=500ms"],
@@ -274,36 +274,36 @@ pub const ROWS: &[Row] = &[
         ..BASE
     },
     Row {
-        name: "held out: fifo, users who think for 2 s",
+        name: "others: fifo, users who think for 2 s",
         truth: Some(99.0),
         over: Load::Users(2.0),
         server: |seed, _| fifo(0.02, 1, None, 0.5, seed),
         ..BASE
     },
     Row {
-        name: "held out: batching, p95 of TTFT and of TPOT",
+        name: "others: batching, p95 of TTFT and of TPOT",
         truth: Some(28.65),
         limits: &["p95(ttft)<=200ms", "p95(tpot)<=12ms"],
         ..BATCH
     },
-    Row { name: "held out: batching, mean TPOT", truth: Some(31.70), limits: &["mean(tpot)<=11ms"], ..BATCH },
-    Row { name: "held out: fifo, mean TTFT", truth: Some(42.81), limits: &["mean(ttft)<=80ms"], ..BASE },
-    Row { name: "held out: fifo, p90", truth: Some(37.68), limits: &["p90(ttft)<=100ms"], ..BASE },
+    Row { name: "others: batching, mean TPOT", truth: Some(31.70), limits: &["mean(tpot)<=11ms"], ..BATCH },
+    Row { name: "others: fifo, mean TTFT", truth: Some(42.81), limits: &["mean(ttft)<=80ms"], ..BASE },
+    Row { name: "others: fifo, p90", truth: Some(37.68), limits: &["p90(ttft)<=100ms"], ..BASE },
     Row {
-        name: "held out: shedding, 2 % of errors",
+        name: "others: shedding, 2 % of errors",
         truth: Some(44.62),
         limits: &["error_rate<=2%"],
         server: |_, _| fifo(0.02, 1, Some(8), 0.0, 1),
         ..BASE
     },
     Row {
-        name: "held out: a limit below the service time",
+        name: "others: a limit below the service time",
         limits: &["p95(ttft)<=15ms"],
         expect: Expect::Unmet,
         ..BASE
     },
     Row {
-        name: "held out: a limit beyond the largest load",
+        name: "others: a limit beyond the largest load",
         max_load: Some(30.0),
         expect: Expect::NotReached,
         ..BASE

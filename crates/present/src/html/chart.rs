@@ -43,6 +43,8 @@ pub(super) enum Sign {
     Fail,
     /// Undecided.
     Undecided,
+    /// The client was the limit: nothing is said of the server.
+    Client,
 }
 
 impl Sign {
@@ -55,13 +57,14 @@ impl Sign {
         }
     }
 
-    fn class(self) -> &'static str {
+    pub(super) fn class(self) -> &'static str {
         match self {
             Sign::Plain => "plain",
             Sign::Hollow => "hollow",
             Sign::Pass => "pass",
             Sign::Fail => "fail",
             Sign::Undecided => "undecided",
+            Sign::Client => "client",
         }
     }
 
@@ -70,7 +73,13 @@ impl Sign {
             Sign::Plain | Sign::Hollow | Sign::Pass => html! { circle r="5" {} },
             Sign::Fail => html! { path d="M-5-5 5 5M5-5-5 5" {} },
             Sign::Undecided => html! { path d="M0-6 6 0 0 6-6 0Z" {} },
+            Sign::Client => html! { path d="M-4.5-4.5H4.5V4.5H-4.5Z" {} },
         }
+    }
+
+    /// For a key, beside its word.
+    pub(super) fn in_text(self) -> Markup {
+        html! { svg class={ "mk in " (self.class()) } viewBox="-8 -8 16 16" width="14" height="14" aria-hidden="true" { (self.shape()) } }
     }
 }
 
@@ -266,6 +275,17 @@ impl Chart {
         });
     }
 
+    /// Where a rising curve crosses: a vertical line, its word at the top on the empty side.
+    pub(super) fn crossing_at_x(&mut self, value: f64, label: &str) {
+        let share = self.x.share(value) * 100.0;
+        let left = format!("{share:.2}%");
+        let (anchor, shift) = if share > 42.0 { ("end", "-7") } else { ("start", "7") };
+        self.back.push(html! { line class="cross" x1=(left) x2=(left) y1="0" y2="100%" {} });
+        self.front.push(html! {
+            text class="lb knee" x=(left) y="0" dx=(shift) dy="12" text-anchor=(anchor) { (label) }
+        });
+    }
+
     /// A measured value: its interval as a whisker (an open end is at the edge) and a sign of what it is.
     pub(super) fn mark(
         &mut self,
@@ -297,13 +317,22 @@ impl Chart {
         });
     }
 
-    /// A horizontal limit with its value on it.
+    /// A horizontal limit with its value on it, at its right end.
     pub(super) fn limit_at_y(&mut self, value: f64, label: &str) {
+        self.level("100%", "end", value, label);
+    }
+
+    /// The same with its value at its left end: where the right is crowded.
+    pub(super) fn limit_at_y_left(&mut self, value: f64, label: &str) {
+        self.level("1%", "start", value, label);
+    }
+
+    fn level(&mut self, x: &str, anchor: &str, value: f64, label: &str) {
         let top = format!("{:.2}%", self.y.y(value) / BOX * 100.0);
         self.back.push(html! { line class="lim" x1="0" x2="100%" y1=(top) y2=(top) {} });
         if !label.is_empty() {
             self.front
-                .push(html! { text class="lbl" x="100%" y=(top) dy="-5" text-anchor="end" { (label) } });
+                .push(html! { text class="lbl" x=(x) y=(top) dy="-5" text-anchor=(anchor) { (label) } });
         }
     }
 

@@ -107,6 +107,11 @@ impl Scale {
         (0..12).map(|i| (first + f64::from(i)) * step).take_while(|t| *t <= self.high * 1.000_001).collect()
     }
 
+    /// Whether a value lies on the axis.
+    pub(super) fn holds(&self, value: f64) -> bool {
+        value >= self.low && value <= self.high
+    }
+
     fn log_ticks(&self) -> Vec<f64> {
         let (from, to) = (self.low.log10().floor() as i32, self.high.log10().ceil() as i32);
         let steps: &[f64] = match to - from {

@@ -1,6 +1,8 @@
 //! Runs made by hand, each of one kind, for the pages to be made from.
 #![allow(dead_code, missing_docs)]
 
+pub mod capacity;
+
 use std::collections::BTreeMap;
 
 use measure::Pictures;
