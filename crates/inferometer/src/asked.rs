@@ -5,7 +5,9 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use spec::{Draft, Loads, Spec, SpecError};
 
-use crate::cli::{AnalysisArgs, LoadArgs, RunArgs, SettingArgs, SloArgs, SubjectArgs, SweepArgs};
+use crate::cli::{
+    AnalysisArgs, CapacityArgs, LoadArgs, RunArgs, SettingArgs, SloArgs, SubjectArgs, SweepArgs,
+};
 use crate::failure::Failure;
 
 /// The spec of a run: the file, flags over it, defaults below both.
@@ -65,22 +67,58 @@ pub fn resumed(args: &SweepArgs, kept: &[Spec], folder: &Path) -> Result<Vec<Spe
         LoadArgs { concurrency: None, think: None, rate: None, burstiness: None, cap: None, ramp: None };
     let flags = flags(&args.subject, &none, &args.settings)?;
     let over = base(&args.subject)?;
-    kept.iter()
-        .map(|kept| {
-            let json = serde_json::to_value(kept)?;
-            let draft = Draft::from_json(&json).map_err(|errors| Failure::wrong_request(&errors))?;
-            let spec = resolved(flags.clone(), over.clone().over(draft))?;
-            if spec.redacted() == *kept {
-                return Ok(spec);
-            }
-            Err(Failure::request(anyhow::anyhow!(
-                "the sweep in {} was begun with other settings than these flags ask for\n\
-                 hint: give --resume alone, with --api-key-env or --header where the server wants a secret",
-                folder.display()
-            ))
-            .into())
-        })
-        .collect()
+    kept.iter().map(|kept| again(flags.clone(), over.clone(), kept, "sweep", folder)).collect()
+}
+
+/// The spec of a search's probes, with the load of the first.
+pub fn capacity(args: &CapacityArgs) -> Result<Spec> {
+    let phases = &args.settings.phases;
+    let given = [
+        ("--duration", phases.duration.is_some()),
+        ("--requests", phases.requests.is_some()),
+        ("--warmup", phases.warmup.is_some()),
+    ];
+    if let Some((flag, _)) = given.iter().find(|(_, given)| *given) {
+        return Err(Failure::wrong_request(&[SpecError::new(format!(
+            "{flag} has no place in a search: it warms the server up and decides itself how long a probe lasts"
+        ))
+        .hint("--budget 20m bounds the time of all probes")])
+        .into());
+    }
+    let load = LoadArgs {
+        concurrency: Some("1".to_owned()),
+        think: None,
+        rate: None,
+        burstiness: None,
+        cap: None,
+        ramp: None,
+    };
+    resolved(flags(&args.subject, &load, &args.settings)?, base(&args.subject)?)
+}
+
+/// The spec of a search that goes on, with what no record keeps (secrets) from flags; anything else
+/// that flags would change is refused.
+pub fn resumed_search(args: &CapacityArgs, kept: &Spec, folder: &Path) -> Result<Spec> {
+    let none =
+        LoadArgs { concurrency: None, think: None, rate: None, burstiness: None, cap: None, ramp: None };
+    let flags = flags(&args.subject, &none, &args.settings)?;
+    again(flags, base(&args.subject)?, kept, "search", folder)
+}
+
+/// A kept spec with flags over it, which may add secrets and change nothing else.
+fn again(flags: Draft, over: Draft, kept: &Spec, what: &str, folder: &Path) -> Result<Spec> {
+    let json = serde_json::to_value(kept)?;
+    let draft = Draft::from_json(&json).map_err(|errors| Failure::wrong_request(&errors))?;
+    let spec = resolved(flags, over.over(draft))?;
+    if spec.redacted() == *kept {
+        return Ok(spec);
+    }
+    Err(Failure::request(anyhow::anyhow!(
+        "the {what} in {} was begun with other settings than these flags ask for\n\
+         hint: give --resume alone, with --api-key-env or --header where the server wants a secret",
+        folder.display()
+    ))
+    .into())
 }
 
 fn base(subject: &SubjectArgs) -> Result<Draft> {

@@ -96,6 +96,8 @@ pub enum Command {
     Run(Box<RunArgs>),
     /// Measure several loads: the curve, its knee, and where each limit is crossed.
     Sweep(Box<SweepArgs>),
+    /// Search how much a server holds: the largest load at which the limits hold, as a bracket with a confidence.
+    Capacity(Box<CapacityArgs>),
     /// Analyse the folder of a run or a sweep again, without running again.
     Show(ShowArgs),
     /// Write the self-contained HTML report of the folder of a run or a sweep.
@@ -407,6 +409,70 @@ pub struct RecordArgs {
     /// Print the spec with every default and stop.
     #[arg(long)]
     pub dry_run: bool,
+}
+
+/// `inferometer capacity`.
+#[derive(Debug, Args)]
+pub struct CapacityArgs {
+    /// What is measured.
+    #[command(flatten)]
+    pub subject: SubjectArgs,
+    /// The search.
+    #[command(flatten)]
+    pub load: SearchArgs,
+    /// How it is measured.
+    #[command(flatten)]
+    pub settings: SettingArgs,
+}
+
+/// What is searched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum SearchOver {
+    /// Requests per second of an open loop.
+    Rate,
+    /// Requests in flight.
+    Concurrency,
+    /// Users who think between requests.
+    Users,
+}
+
+/// What is searched, and how far.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Search")]
+pub struct SearchArgs {
+    /// The load that is searched.
+    #[arg(long, value_enum, default_value = "rate")]
+    pub over: SearchOver,
+    /// Pause of a user between an answer and the next request, as 8s.
+    #[arg(long, value_name = "TIME")]
+    pub think: Option<String>,
+    /// Gamma shape of the gaps: 1 Poisson (the default), below burstier, inf equal gaps.
+    #[arg(long, value_name = "SHAPE")]
+    pub burstiness: Option<String>,
+    /// No larger load than this is tried.
+    #[arg(long, value_name = "LOAD")]
+    pub max: Option<f64>,
+    /// Wanted width of the bracket as a share of its middle [default: 10%].
+    #[arg(long, value_name = "SHARE")]
+    pub width: Option<String>,
+    /// Probes of the search proper at most, without the ramp and the checks [default: 12].
+    #[arg(long, value_name = "N")]
+    pub probes: Option<u32>,
+    /// Time of all probes at most, as 20m; then the bracket so far is told.
+    #[arg(long, value_name = "TIME")]
+    pub budget: Option<String>,
+    /// Run the simulated engine in virtual time: seconds instead of minutes.
+    #[arg(long = "virtual")]
+    pub in_virtual_time: bool,
+    /// What has to be served in all, as 900/s: tells how many servers.
+    #[arg(long, value_name = "RATE")]
+    pub demand: Option<String>,
+    /// Accelerators behind the server; a simulated target names its own.
+    #[arg(long, value_name = "N")]
+    pub accelerators: Option<u32>,
+    /// Go on with the search in this folder.
+    #[arg(long, value_name = "FOLDER")]
+    pub resume: Option<PathBuf>,
 }
 
 /// `inferometer show`.

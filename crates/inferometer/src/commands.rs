@@ -8,6 +8,7 @@ use decide::RunReport;
 use record::{Run, RunFolder, Stopped};
 
 use crate::asked;
+use crate::capacity;
 use crate::cli::{Cli, Progress, ReportArgs, RunArgs, ShowArgs, SimCommand, SimServeArgs, SpecCommand};
 use crate::derived::{keep_files, page};
 use crate::failure::{Failure, WRONG_REQUEST};
@@ -62,6 +63,9 @@ pub fn show(args: &ShowArgs, printer: &Printer) -> Result<u8> {
     if sweep::is_one(&args.dir) {
         return sweep::show(args, printer);
     }
+    if capacity::is_one(&args.dir) {
+        return capacity::show(args, printer);
+    }
     let mut run = recorded(&args.dir)?;
     asked::reanalysis(&mut run.header.spec, &args.analysis, Some(&args.slo))?;
     let report = RunReport::build(&run, &run.header.spec.analysis);
@@ -83,6 +87,9 @@ pub fn show(args: &ShowArgs, printer: &Printer) -> Result<u8> {
 pub fn report(args: &ReportArgs, printer: &Printer) -> Result<u8> {
     if sweep::is_one(&args.dir) {
         return sweep::report(args, printer);
+    }
+    if capacity::is_one(&args.dir) {
+        return capacity::report(args, printer);
     }
     let mut run = recorded(&args.dir)?;
     if let Some(folder) = left_alone(&args.dir) {

@@ -1,6 +1,7 @@
 //! The command line of inferometer.
 
 mod asked;
+mod capacity;
 mod cli;
 mod commands;
 mod derived;
@@ -39,6 +40,7 @@ fn execute(command: Command, printer: &Printer, progress: cli::Progress) -> Resu
     match command {
         Command::Run(args) => commands::run(&args, printer, progress),
         Command::Sweep(args) => sweep::command(&args, printer, progress),
+        Command::Capacity(args) => capacity::command(&args, printer, progress),
         Command::Show(args) => commands::show(&args, printer),
         Command::SelfCheck(args) => self_check::command(&args, printer),
         Command::Report(args) => commands::report(&args, printer),

@@ -11,11 +11,12 @@ mod watch;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::mpsc::Sender;
 
 use anyhow::{Context, Result};
 use corpus::{Corpus, Tokenizer};
 use plan::{Lists, Plan};
-use record::{Environment, Run, RunFolder, Scrubber, SelfCheck};
+use record::{Environment, Request, Run, RunFolder, Scrubber, SelfCheck};
 use spec::{KeySource, Lengths, Load, Nanos, Source, Spec, Target, TokenizerChoice};
 use wire::{Drive, EndpointError, Live, Secret, Session, SessionError};
 
@@ -77,6 +78,19 @@ pub struct Around {
     pub self_check: Option<SelfCheck>,
     /// Which self-check that is, or why there is none.
     pub floor: String,
+    /// Is told of the run while it goes on.
+    pub heard: Option<Sender<Heard>>,
+}
+
+/// What is heard of a run while it goes on.
+pub enum Heard {
+    /// It has begun, at this moment of `CLOCK_MONOTONIC`.
+    Began {
+        /// In nanoseconds.
+        monotonic_origin_ns: u64,
+    },
+    /// A request has ended.
+    Row(Box<Request>),
 }
 
 impl Around {
@@ -84,7 +98,7 @@ impl Around {
     pub fn this_program(printer: &Printer) -> Result<Self> {
         let stop = crate::signal::stop_flag()?;
         let known = crate::self_check::state::known(printer);
-        Ok(Self { stop, self_check: known.check, floor: known.source })
+        Ok(Self { stop, self_check: known.check, floor: known.source, heard: None })
     }
 }
 
@@ -218,8 +232,7 @@ pub fn measure_at(
         &corpus,
         spec.client.keep_text,
         scrubber.clone(),
-        Arc::clone(&stop),
-        Arc::clone(&watch),
+        journal::Told { stop: Arc::clone(&stop), watch: Arc::clone(&watch), heard: around.heard },
     )?;
     let scene = progress::Scene { live: Arc::clone(&live), watch, stop: Arc::clone(&stop) };
     let screen = progress::start(&spec, &plan, scene, printer, progress);

@@ -12,6 +12,7 @@ use record::{
 };
 use wire::Output;
 
+use super::Heard;
 use super::watch::Watch;
 use crate::failure::Failure;
 use crate::printer::Printer;
@@ -25,6 +26,16 @@ pub struct Journal {
     relay: JoinHandle<Relayed>,
     folder: RunFolder,
     tokenizer: Option<Tokenizer>,
+}
+
+/// Who is told of the run while it goes on.
+pub struct Told {
+    /// Set when the disk cannot follow.
+    pub stop: Arc<AtomicBool>,
+    /// Sees the samples.
+    pub watch: Arc<Watch>,
+    /// Hears of each request that has ended.
+    pub heard: Option<Sender<Heard>>,
 }
 
 /// What the relay holds at the end of the run.
@@ -44,8 +55,7 @@ impl Journal {
         corpus: &Corpus,
         keep_text: bool,
         scrubber: Scrubber,
-        stop: Arc<AtomicBool>,
-        watch: Arc<Watch>,
+        told: Told,
     ) -> Result<Self> {
         let (sink, outputs) = channel();
         let tokenizer = corpus.tokenizer().cloned();
@@ -54,8 +64,7 @@ impl Journal {
             folder: folder.clone(),
             header,
             scrubber,
-            stop,
-            watch,
+            told,
             keep_text,
             keep_answers: tokenizer.is_some(),
         };
@@ -122,26 +131,33 @@ struct Relay {
     folder: RunFolder,
     header: Header,
     scrubber: Scrubber,
-    stop: Arc<AtomicBool>,
-    watch: Arc<Watch>,
+    told: Told,
     keep_text: bool,
     keep_answers: bool,
 }
 
 impl Relay {
+    /// Whoever follows the run may have seen enough and be gone.
+    fn tell(&self, what: impl FnOnce() -> Heard) {
+        if let Some(heard) = &self.told.heard {
+            let _ = heard.send(what());
+        }
+    }
+
     fn run(self, outputs: &Receiver<Output>) -> Relayed {
         let mut relayed = Relayed { recorder: None, error: None, answers: Vec::new(), overrun: None };
         let mut entries: Option<Entries> = None;
         for output in wire::outputs(outputs) {
             match output {
                 Output::Began { monotonic_origin_ns, wall_origin_ns } => {
+                    self.tell(|| Heard::Began { monotonic_origin_ns });
                     match self.recorder(monotonic_origin_ns, wall_origin_ns) {
                         Ok(recorder) => {
                             entries = Some(recorder.sender());
                             relayed.recorder = Some(recorder);
                         }
                         Err(error) => {
-                            self.stop.store(true, Ordering::Relaxed);
+                            self.told.stop.store(true, Ordering::Relaxed);
                             relayed.error = Some(error);
                         }
                     }
@@ -158,11 +174,12 @@ impl Relay {
                             relayed.answers.push((request.seq, text));
                         }
                     }
+                    self.tell(|| Heard::Row(Box::new(request.clone())));
                     send(entries.as_ref(), Entry::Request(request));
                 }
                 Output::Sample(entry) => {
                     let waiting = relayed.recorder.as_ref().map(Recorder::waiting).unwrap_or_default();
-                    self.watch.note(&entry, waiting);
+                    self.told.watch.note(&entry, waiting);
                     relayed.overrun = relayed.overrun.or(Some(waiting).filter(|w| w.bytes > MOST_WAITING));
                     send(entries.as_ref(), entry);
                 }
@@ -171,7 +188,7 @@ impl Relay {
             }
             // A disk that is full or far too slow ends the run cleanly, with what there is.
             if relayed.overrun.is_some() || relayed.recorder.as_ref().is_some_and(Recorder::failed) {
-                self.stop.store(true, Ordering::Relaxed);
+                self.told.stop.store(true, Ordering::Relaxed);
             }
         }
         relayed

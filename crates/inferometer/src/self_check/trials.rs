@@ -134,8 +134,12 @@ impl<'a> Trials<'a> {
     /// Makes one run; `truth` is where the engine writes its log.
     pub fn run(&self, trial: &Trial, truth: Option<&Path>) -> Result<Run> {
         super::unless_stopped(self.stop)?;
-        let around =
-            Around { stop: Arc::clone(self.stop), self_check: None, floor: "a self-check itself".to_owned() };
+        let around = Around {
+            stop: Arc::clone(self.stop),
+            self_check: None,
+            floor: "a self-check itself".to_owned(),
+            heard: None,
+        };
         let measured = run::measure_within(
             trial.spec()?,
             &self.folder.path().join("runs"),

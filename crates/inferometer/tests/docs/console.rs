@@ -135,7 +135,7 @@ impl Bench {
         let dry = args.iter().any(|a| a == "--dry-run");
         let (codes, comparable): (&[i32], bool) = match verb.as_slice() {
             _ if help => (&[0], true),
-            ["run" | "sweep", ..] => {
+            ["run" | "sweep" | "capacity", ..] => {
                 if !dry {
                     args.push("--dry-run".to_owned());
                 }

@@ -2,6 +2,7 @@
 
 mod accuracy;
 mod bottleneck;
+mod capacity;
 mod cli;
 mod clock_steps;
 mod endpoint;

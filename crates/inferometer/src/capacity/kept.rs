@@ -1,0 +1,156 @@
+//! The folder of a search: what was asked, every probe as it came back, and beside them the run folders of the probes.
+
+use std::cell::Cell;
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, anyhow, bail};
+use decide::capacity::Recorded;
+use record::RunFolder;
+use record::folder::write_json_file;
+use serde::{Deserialize, Serialize};
+use spec::{Burstiness, Rate, Span, Spec};
+
+use crate::failure::Failure;
+
+const ASKED: &str = "search.json";
+const PROBES: &str = "probes.jsonl";
+const VERSION: u32 = 1;
+
+/// The load that is searched.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "is")]
+pub enum Over {
+    /// Requests per second.
+    Rate {
+        /// Gamma shape of the gaps.
+        burstiness: Burstiness,
+    },
+    /// Requests in flight.
+    Concurrency,
+    /// Users who think.
+    Users {
+        /// For how long.
+        think: Span,
+    },
+}
+
+/// What was asked of a search.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Asked {
+    /// The load that is searched.
+    pub over: Over,
+    /// No larger load is tried.
+    pub max_load: Option<f64>,
+    /// Wanted width of the bracket as a share of its middle.
+    pub width: f64,
+    /// Probes of the search proper at most.
+    pub max_probes: Option<u32>,
+    /// Time of all probes at most.
+    pub budget: Option<Span>,
+    /// Accelerators behind the server.
+    pub accelerators: Option<u32>,
+    /// What has to be served in all.
+    pub demand: Option<Rate>,
+    /// The spec of the probes but for their loads and lengths, without secrets.
+    pub spec: Spec,
+}
+
+#[derive(Serialize, Deserialize)]
+struct File {
+    schema_version: u32,
+    #[serde(flatten)]
+    asked: Asked,
+}
+
+/// Whether there is a folder of a search.
+pub fn exists(path: &Path) -> bool {
+    path.join(ASKED).is_file()
+}
+
+/// What was asked of the search in a folder.
+pub fn asked(path: &Path) -> Result<Asked> {
+    read(path).map_err(|error| Failure::request(error).into())
+}
+
+fn read(path: &Path) -> Result<Asked> {
+    let file = path.join(ASKED);
+    let text = std::fs::read(&file)
+        .with_context(|| format!("{} is no folder of a search: {ASKED} cannot be read", path.display()))?;
+    let value: serde_json::Value =
+        serde_json::from_slice(&text).with_context(|| file.display().to_string())?;
+    if value["schema_version"] != VERSION {
+        bail!("{} was written by another version of this tool ({})", file.display(), value["schema_version"]);
+    }
+    let file: File = serde_json::from_value(value).with_context(|| file.display().to_string())?;
+    Ok(file.asked)
+}
+
+/// A folder of a search.
+pub struct Kept {
+    path: PathBuf,
+    whole: Cell<bool>,
+}
+
+impl Kept {
+    /// Makes one below `out`.
+    pub fn create(out: &Path, name: &str, asked: &Asked) -> Result<Self> {
+        let folder = RunFolder::create(out, crate::run::wall_ns(), name).map_err(Failure::request)?;
+        let path = folder.path().to_owned();
+        let file = File { schema_version: VERSION, asked: asked.clone() };
+        write_json_file(&path.join(ASKED), &file).map_err(Failure::request)?;
+        Ok(Self { path, whole: Cell::new(true) })
+    }
+    /// One that was made before.
+    pub fn open(path: &Path) -> Result<Self> {
+        asked(path)?;
+        Ok(Self { path: path.to_owned(), whole: Cell::new(true) })
+    }
+    /// The folder.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+    /// Whether every probe could be written down.
+    pub fn is_whole(&self) -> bool {
+        self.whole.get()
+    }
+    /// The probes so far. A last line that was cut off by the end of the process is no probe.
+    pub fn probes(&self) -> Result<Vec<Recorded>> {
+        let path = self.path.join(PROBES);
+        let text = match std::fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(Failure::request(anyhow!("{}: {error}", path.display())).into()),
+        };
+        let whole = text.rfind('\n').map_or("", |end| &text[..end]);
+        let lines = whole.lines().enumerate();
+        lines
+            .map(|(number, line)| {
+                serde_json::from_str(line)
+                    .with_context(|| format!("{}, line {}", path.display(), number + 1))
+                    .map_err(|error| Failure::request(error).into())
+            })
+            .collect()
+    }
+    /// Writes a probe down. A full disk takes no probe from the search that runs; it is told at its end.
+    pub fn add(&self, probe: &Recorded) -> Result<()> {
+        let written = self.append(probe);
+        self.whole.set(self.whole.get() && written.is_ok());
+        written
+    }
+    fn append(&self, probe: &Recorded) -> Result<()> {
+        let path = self.path.join(PROBES);
+        let mut line = serde_json::to_vec(probe)?;
+        line.push(b'\n');
+        let file = OpenOptions::new().create(true).append(true).open(&path);
+        file.and_then(|mut file| file.write_all(&line)).with_context(|| path.display().to_string())
+    }
+    /// Removes a folder in which no probe was made.
+    pub fn discard_if_empty(&self) {
+        let entries = std::fs::read_dir(&self.path).map(|entries| entries.count()).unwrap_or(2);
+        if entries == 1 && std::fs::remove_file(self.path.join(ASKED)).is_ok() {
+            let _ = std::fs::remove_dir(&self.path);
+        }
+    }
+}

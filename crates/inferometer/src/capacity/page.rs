@@ -1,0 +1,85 @@
+//! The page of a search.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use decide::capacity::{CapacityAnswer, Replay, search};
+use record::{RecordError, RunFolder};
+use spec::Burstiness;
+
+use super::kept::{self, Asked, Kept, Over};
+use super::{document, settings};
+use crate::asked;
+use crate::cli::ReportArgs;
+use crate::commands::write_page;
+use crate::failure::Failure;
+use crate::printer::Printer;
+
+/// Writes the page of a search from its recorded probes.
+pub fn report(args: &ReportArgs, printer: &Printer) -> Result<u8> {
+    let asked = kept::asked(&args.dir)?;
+    let mut spec = asked.spec.clone();
+    asked::reanalysis(&mut spec, &args.analysis, None)?;
+    let settings = settings(&asked, &spec)?;
+    let recorded = Kept::open(&args.dir)?.probes()?;
+    let answer = search(&settings, &mut Replay::new(recorded, None), &mut |_| {});
+    let asked = Asked { spec, ..asked };
+    match &args.out {
+        None => {
+            let path = write(&args.dir, &asked, &answer).map_err(Failure::request)?;
+            printer.data(&path.display().to_string())?;
+        }
+        Some(path) => write_page(path, page(&asked, &answer), printer)?,
+    }
+    Ok(0)
+}
+
+/// Writes the page of an answer into the folder of its search; gives the file.
+pub fn write(folder: &Path, asked: &Asked, answer: &CapacityAnswer) -> Result<PathBuf, RecordError> {
+    let folder = RunFolder::open(folder)?;
+    folder.write_report(&page(asked, answer))?;
+    Ok(folder.report())
+}
+
+/// The page of an answer.
+fn page(asked: &Asked, answer: &CapacityAnswer) -> String {
+    let command = format!("inferometer capacity {}", flags(asked));
+    present::html::capacity(&document(asked, &asked.spec, answer), &command)
+}
+
+/// What would ask the same, as flags.
+fn flags(asked: &Asked) -> String {
+    let spec = &asked.spec;
+    let mut text = format!("'{}'", spec.target);
+    match asked.over {
+        Over::Rate { burstiness } => {
+            text.push_str(" --over rate");
+            if burstiness != Burstiness::POISSON {
+                text.push_str(&format!(" --burstiness {}", burstiness.shape()));
+            }
+        }
+        Over::Concurrency => text.push_str(" --over concurrency"),
+        Over::Users { think } => text.push_str(&format!(" --over users --think {think}")),
+    }
+    text.push_str(&format!(" --isl {} --osl {}", spec.workload.isl, spec.workload.osl));
+    let limits = spec.slo.joint.iter().map(|l| &l.text).chain(spec.slo.marginal.iter().map(|l| &l.text));
+    for limit in limits {
+        text.push_str(&format!(" --slo '{limit}'"));
+    }
+    if !spec.slo.joint.is_empty() {
+        text.push_str(&format!(" --attain {}", spec.slo.attain));
+    }
+    let mut add = |flag: &str, value: Option<String>| {
+        text.extend(value.map(|value| format!(" {flag} {value}")));
+    };
+    add("--max", asked.max_load.map(|load| load.to_string()));
+    add(
+        "--width",
+        Some(asked.width).filter(|width| width.total_cmp(&0.1).is_ne()).map(|width| width.to_string()),
+    );
+    add("--probes", asked.max_probes.map(|count| count.to_string()));
+    add("--budget", asked.budget.map(|span| span.to_string()));
+    add("--accelerators", asked.accelerators.map(|count| count.to_string()));
+    add("--demand", asked.demand.map(|rate| format!("{}/s", rate.per_second())));
+    text
+}

@@ -1,0 +1,136 @@
+//! A search for capacity from the command line: in virtual time against a known truth, over HTTP, stopped and gone on
+//! with, and refused where it makes no sense.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::harness::{Run, Started, inferometer, only_run, signal, wait_until};
+
+fn capacity(folder: &Path, args: &[&str]) -> Started {
+    let mut command = inferometer(&["capacity"]);
+    command.args(args).args(["--json", "--progress", "off", "--out"]);
+    Started::start(command.arg(folder))
+}
+
+/// M/D/1 with 20 ms of service: nineteen of twenty wait less than 200 ms in all up to 42.43 requests a second (from runs
+/// of 1.5 million requests).
+#[test]
+fn in_virtual_time_the_bracket_holds_the_known_limit_of_a_queue() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let args = ["sim://fifo?service=20ms&tokens=end", "--slo", "p95(ttft)<=200ms", "--virtual"];
+    let more = ["--isl", "16", "--osl", "1", "--seed", "3", "--demand", "900/s", "--accelerators", "8"];
+    let ran = capacity(folder.path(), &[&args[..], &more].concat()).end();
+    assert_eq!((ran.code, ran.at("answer/verdict")), (0, &Value::from("resolved")), "{}", ran.stderr);
+    let (low, high) = (ran.number("answer/low"), ran.number("answer/high"));
+    assert!(low <= 42.43 && 42.43 <= high && high / low < 1.12, "{low}–{high}\n{}", ran.stderr);
+    let value = ran.number("answer/value");
+    assert!(low <= value && value <= high);
+    assert_eq!(ran.number("fleet/servers_high"), (900.0 / low).ceil());
+    assert!((ran.number("fleet/per_accelerator") - value / 8.0).abs() < 1e-9);
+    assert!(ran.stderr.contains("req/s per accelerator"), "{}", ran.stderr);
+    // The same seed gives the same answer.
+    let again = capacity(folder.path(), &[&args[..], &more].concat()).end();
+    assert_eq!(ran.json["answer"], again.json["answer"]);
+    // Nothing was run, so nothing is left behind.
+    assert_eq!(std::fs::read_dir(folder.path()).expect("the folder").count(), 0);
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_with_what_would() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let limit = ["--slo", "p95(ttft)<=200ms"];
+    for (args, said) in [
+        (&["sim://fixed", "--virtual"][..], "at least one"),
+        (&["http://127.0.0.1:9", "--model", "m", "--virtual", limit[0], limit[1]], "simulated engine"),
+        (&["sim://fixed", "--virtual", "--duration", "10s", limit[0], limit[1]], "--budget"),
+        (&["sim://fixed", "--virtual", "--think", "8s", limit[0], limit[1]], "--over users"),
+        (
+            &["sim://fixed", "--virtual", "--over", "users", "--burstiness", "2", limit[0], limit[1]],
+            "--over rate",
+        ),
+        (&["sim://fixed", "--virtual", "--width", "0", limit[0], limit[1]], "10%"),
+        (&["sim://fixed", "--virtual", "--demand", "many", limit[0], limit[1]], "900/s"),
+        (&["sim://fixed", "--virtual", "--slo", "max(ttft)<=1s"], "percentile"),
+    ] {
+        let ran = capacity(folder.path(), args).end();
+        assert_eq!(ran.code, 2, "{args:?}: {}", ran.stderr);
+        assert!(ran.stderr.contains(said), "{args:?}: {}", ran.stderr);
+    }
+}
+
+#[test]
+fn a_server_that_is_not_there_ends_the_search() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let args = ["http://127.0.0.1:9", "--model", "m", "--slo", "p95(ttft)<=200ms", "--over", "concurrency"];
+    let ran = capacity(folder.path(), &args).end();
+    assert_eq!(ran.code, 4, "{}", ran.stderr);
+    assert_eq!(std::fs::read_dir(folder.path()).expect("the folder").count(), 0, "nothing was measured");
+}
+
+/// An engine without a limit, and few users: the limit is not reached, and every probe is a run of its own.
+const SMALL: [&str; 11] = [
+    "sim://fixed?ttft=100ms&tpot=5ms",
+    "--over",
+    "concurrency",
+    "--max",
+    "4",
+    "--slo",
+    "p90(ttft)<=2s",
+    "--isl",
+    "16",
+    "--osl",
+    "4",
+];
+
+fn probes(search: &Path) -> usize {
+    std::fs::read_to_string(search.join("probes.jsonl")).map_or(0, |text| text.lines().count())
+}
+
+fn runs(search: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(search).expect("the folder").map(|e| e.expect("an entry").path());
+    entries.filter(|path| path.is_dir()).collect()
+}
+
+fn shown(search: &Path) -> Run {
+    Run::of(inferometer(&["show", "--json"]).arg(search).output().expect("starts"))
+}
+
+#[test]
+fn a_search_that_was_stopped_goes_on_from_its_folder() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let started = capacity(folder.path(), &SMALL);
+    let search = || only_run(folder.path());
+    let pid = started.pid();
+    let ended =
+        || std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| stat.contains(") Z "));
+    wait_until("two probes", Duration::from_secs(60), || {
+        let made = std::fs::read_dir(folder.path()).is_ok_and(|entries| entries.count() == 1);
+        made && probes(&search()) >= 2 || ended()
+    });
+    signal(pid, "INT");
+    let ran = started.end();
+    let search = search();
+    if ran.code == 3 {
+        // A machine that is busy with other work ends the search before it was stopped, and says so.
+        assert!(ran.stderr.contains("this client"), "{}", ran.stderr);
+        return;
+    }
+    let before = probes(&search);
+    assert_eq!(ran.code, 5, "{}", ran.stderr);
+    assert!(ran.stderr.contains("--resume"), "{}", ran.stderr);
+    let mut command = inferometer(&["capacity", "--json", "--progress", "off", "--resume"]);
+    let ran = Started::start(command.arg(&search)).end();
+    assert!(probes(&search) > before, "{}", ran.stderr);
+    // On a machine that is busy with other tests this side may be the limit.
+    assert!([0, 3].contains(&ran.code), "{}\n{}", ran.code, ran.stderr);
+    if ran.code == 0 {
+        assert_eq!(ran.at("answer/verdict"), "not_reached", "{}", ran.stderr);
+        assert_eq!(ran.number("answer/low"), 4.0);
+    }
+    assert!(runs(&search).len() >= probes(&search), "each probe is a run");
+    // The folder says the same again, and a run in it is an ordinary one.
+    assert_eq!(shown(&search).json["answer"], ran.json["answer"]);
+    assert!(shown(&runs(&search)[0]).json["requests"]["offered"].as_u64() > Some(0));
+}
