@@ -9,17 +9,16 @@ mod simulated;
 use std::path::Path;
 
 use anyhow::{Result, anyhow};
-use decide::capacity::{
-    CapacityAnswer, Criterion, Fleet, Over, Recorded, Replay, Runner, Settings, Verdict, search,
-};
+use decide::capacity::{CapacityAnswer, Criterion, Fleet, Over, Replay, Runner, Settings, Verdict, search};
 use decide::json::CapacityDocument;
 use record::Environment;
 use record::folder::write_json_file;
-use spec::{Burstiness, Nanos, Rate, Span, Spec, Target};
+use spec::{Burstiness, Nanos, Rate, Span, Spec};
 
 use crate::asked;
-use crate::cli::{CapacityArgs, Progress, SearchOver, ShowArgs};
-use crate::failure::{Failure, WRONG_REQUEST};
+use crate::cli::{AnalysisArgs, CapacityArgs, Progress, SearchOver, ShowArgs};
+use crate::derived;
+use crate::failure::Failure;
 use crate::printer::Printer;
 use crate::run::{self, Around, Site};
 use http::Probes;
@@ -111,11 +110,9 @@ fn told(
     let mut whole = true;
     if let Some(kept) = kept {
         let written = write_json_file(&kept.path().join(ANSWER), &json);
-        whole = written.map_err(|error| printer.warn(&error.to_string())).is_ok() && kept.is_whole();
+        whole = derived::is_written(written, printer) && kept.is_whole();
         if args.settings.record.html {
-            whole &= page::write(kept.path(), asked, answer)
-                .map_err(|error| printer.warn(&error.to_string()))
-                .is_ok();
+            whole &= derived::is_written(page::write(kept.path(), asked, answer), printer);
         }
     } else if args.settings.record.html {
         printer.warn("no page was written: a search in virtual time keeps no folder");
@@ -135,10 +132,7 @@ fn told(
     if args.settings.record.json {
         printer.data(&serde_json::to_string_pretty(&json)?)?;
     }
-    Ok(match code {
-        0 if !whole => WRONG_REQUEST,
-        code => code,
-    })
+    Ok(derived::exit_code(code, whole))
 }
 
 fn document(asked: &Asked, spec: &Spec, answer: &CapacityAnswer) -> CapacityDocument {
@@ -148,11 +142,18 @@ fn document(asked: &Asked, spec: &Spec, answer: &CapacityAnswer) -> CapacityDocu
     CapacityDocument::new(answer, fleet, spec, &environment)
 }
 
-/// The answer of a folder again, from its recorded probes.
+/// The answer of a folder again, from its recorded probes, and what was asked.
+fn replayed(folder: &Path, analysis: &AnalysisArgs) -> Result<(Asked, CapacityAnswer)> {
+    let mut asked = kept::asked(folder)?;
+    asked::reanalysis(&mut asked.spec, analysis, None)?;
+    let settings = settings(&asked, &asked.spec)?;
+    let recorded = Kept::open(folder)?.probes()?;
+    let answer = search(&settings, &mut Replay::new(recorded, None), &mut |_| {});
+    Ok((asked, answer))
+}
+
+/// Shows the answer of a folder.
 pub fn show(args: &ShowArgs, printer: &Printer) -> Result<u8> {
-    let asked = kept::asked(&args.dir)?;
-    let mut spec = asked.spec.clone();
-    asked::reanalysis(&mut spec, &args.analysis, None)?;
     if !(args.slo.slo.is_empty() && args.slo.attain.is_none()) {
         return Err(Failure::request(anyhow!(
             "a search cannot be judged by other limits than its own: its loads were chosen for these\n\
@@ -161,10 +162,8 @@ pub fn show(args: &ShowArgs, printer: &Printer) -> Result<u8> {
         ))
         .into());
     }
-    let settings = settings(&asked, &spec)?;
-    let recorded: Vec<Recorded> = Kept::open(&args.dir)?.probes()?;
-    let answer = search(&settings, &mut Replay::new(recorded, None), &mut |_| {});
-    let document = document(&asked, &spec, &answer);
+    let (asked, answer) = replayed(&args.dir, &args.analysis)?;
+    let document = document(&asked, &asked.spec, &answer);
     if args.json {
         printer.data(&serde_json::to_string_pretty(&document.to_json())?)?;
     } else {
@@ -176,10 +175,6 @@ pub fn show(args: &ShowArgs, printer: &Printer) -> Result<u8> {
 /// What flags ask of the search.
 fn asked(args: &CapacityArgs, spec: &Spec) -> Result<Asked> {
     let load = &args.load;
-    let of_target = match spec.target.first() {
-        Target::Sim(target) => target.accelerators.as_ref().map(|(count, _)| *count),
-        Target::Http(_) => None,
-    };
     let wrong = |flag: &str, expected: &str, came: &str| {
         Failure::request(anyhow!("{flag}: expected {expected}, came `{came}`"))
     };
@@ -227,7 +222,7 @@ fn asked(args: &CapacityArgs, spec: &Spec) -> Result<Asked> {
         width,
         max_probes: load.probes,
         budget: span("--budget", &load.budget)?,
-        accelerators: load.accelerators.or(of_target),
+        accelerators: load.accelerators.or(spec.target.first().accelerators()),
         demand,
         spec: spec.redacted(),
     })

@@ -10,8 +10,8 @@ use record::{Run, RunFolder, Stopped};
 use crate::asked;
 use crate::capacity;
 use crate::cli::{Cli, Progress, ReportArgs, RunArgs, ShowArgs, SimCommand, SimServeArgs, SpecCommand};
-use crate::derived::{keep_files, page};
-use crate::failure::{Failure, WRONG_REQUEST};
+use crate::derived::{exit_code, is_written, keep_files, page};
+use crate::failure::Failure;
 use crate::printer::Printer;
 use crate::run;
 use crate::sweep;
@@ -32,7 +32,7 @@ pub fn run(args: &RunArgs, printer: &Printer, progress: Progress) -> Result<u8> 
     let mut kept = keep_files(folder, &measured.run, &json, printer);
     if args.settings.record.html {
         let written = folder.write_report(&page(&measured.run, &report, folder.path()));
-        kept &= written.map_err(|error| printer.warn(&error.to_string())).is_ok();
+        kept &= is_written(written, printer);
     }
     kept &= measured.run.footer.stopped != Stopped::WriteError;
     if report.verdict.exit_code >= decide::verdict::exit::NOT_TRUSTED && printer.quiet {
@@ -45,11 +45,7 @@ pub fn run(args: &RunArgs, printer: &Printer, progress: Progress) -> Result<u8> 
     if args.settings.record.json {
         printer.data(&serde_json::to_string_pretty(&json)?)?;
     }
-    // A script that looks at the code alone must not take a run for whole whose files are not.
-    Ok(match report.verdict.exit_code {
-        0 if !kept => WRONG_REQUEST,
-        code => code,
-    })
+    Ok(exit_code(report.verdict.exit_code, kept))
 }
 
 /// A run folder that holds a journal and no `run.json`: the process that ran was killed.

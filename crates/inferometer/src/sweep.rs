@@ -8,15 +8,15 @@ use anyhow::{Result, anyhow};
 use decide::RunReport;
 use decide::sweep::{Asked, Point, Recorded, SweepReport, load_of};
 use decide::words::counted;
+use record::RunFolder;
 use record::folder::write_json_file;
-use record::{RecordError, RunFolder};
-use spec::{Analysis, Spec, Target};
+use spec::{Analysis, Spec};
 
 use crate::asked;
 use crate::cli::{AnalysisArgs, Progress, ReportArgs, ShowArgs, SloArgs, SweepArgs};
 use crate::commands::write_page;
 use crate::derived;
-use crate::failure::{Failure, WRONG_REQUEST};
+use crate::failure::Failure;
 use crate::printer::Printer;
 use crate::run::{self, Around, Site};
 use crate::series::{self, Ended, Made, Series};
@@ -95,20 +95,13 @@ pub fn command(args: &SweepArgs, printer: &Printer, progress: Progress) -> Resul
     if record.json {
         printer.data(&serde_json::to_string_pretty(&json)?)?;
     }
-    // As for a run: one whose files are not whole is not taken for whole.
-    Ok(match report.verdict.exit_code {
-        0 if !kept => WRONG_REQUEST,
-        code => code,
-    })
+    Ok(derived::exit_code(report.verdict.exit_code, kept))
 }
 
 /// What is asked for, before anything is made.
 fn planned(args: &SweepArgs) -> Result<(Settings, Vec<Spec>)> {
     let (loads, of_loads) = asked::sweep(args)?;
-    let of_target = of_loads.first().and_then(|spec| match spec.target.first() {
-        Target::Sim(target) => target.accelerators.as_ref().map(|(count, _)| *count),
-        Target::Http(_) => None,
-    });
+    let of_target = of_loads.first().and_then(|spec| spec.target.first().accelerators());
     let settings = Settings::new(loads, &args.load, of_target);
     let runs = settings.runs();
     if runs > MOST_RUNS {
@@ -222,12 +215,7 @@ fn answered(
 /// Writes the answer. A full disk must not take it away: it is told, and shown all the same.
 /// `false`: it could not be written.
 fn keep(folder: &Path, json: &serde_json::Value, printer: &Printer) -> bool {
-    told(write_json_file(&folder.join(ANSWER), json), printer)
-}
-
-/// Whether something was written; if not, why is told.
-fn told(written: Result<(), RecordError>, printer: &Printer) -> bool {
-    written.map_err(|error| printer.warn(&error.to_string())).is_ok()
+    derived::is_written(write_json_file(&folder.join(ANSWER), json), printer)
 }
 
 /// The page of the sweep, and one of each run that it links to. `false`: one could not be written.
@@ -237,10 +225,11 @@ fn pages(series: &Series<Settings>, report: &SweepReport, printer: &Printer) -> 
         let folder = RunFolder::open(&series.path().join(&repeat.name)).map_err(Failure::request)?;
         let run = series.read(&repeat.name)?;
         let of_run = RunReport::build(&run, &run.header.spec.analysis);
-        kept &= told(folder.write_report(&derived::page(&run, &of_run, folder.path())), printer);
+        kept &=
+            derived::is_written(folder.write_report(&derived::page(&run, &of_run, folder.path())), printer);
     }
     let folder = RunFolder::open(series.path()).map_err(Failure::request)?;
-    kept &= told(folder.write_report(&page(series, report, true)), printer);
+    kept &= derived::is_written(folder.write_report(&page(series, report, true)), printer);
     Ok(kept)
 }
 
@@ -279,7 +268,7 @@ pub fn report(args: &ReportArgs, printer: &Printer) -> Result<u8> {
         None => {
             let kept = keep(series.path(), &report.to_json(), printer) & pages(&series, &report, printer)?;
             printer.data(&series.path().join("report.html").display().to_string())?;
-            return Ok(if kept { 0 } else { WRONG_REQUEST });
+            return Ok(derived::exit_code(0, kept));
         }
         Some(path) => write_page(path, page(&series, &report, false), printer)?,
     }

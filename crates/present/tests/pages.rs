@@ -59,24 +59,26 @@ fn attributes(html: &str) -> Vec<(String, String)> {
     found
 }
 
+/// Nothing is loaded, links lead somewhere on the page, and pictures hold numbers.
+fn assert_attributes(name: &str, html: &str) {
+    for (attribute, value) in attributes(html) {
+        assert!(!["src", "srcset", "action", "onload", "onclick"].contains(&attribute.as_str()), "{name}");
+        if attribute == "href" {
+            assert!(value.starts_with('#'), "{name}: {value}");
+            assert!(html.contains(&format!("id=\"{}\"", &value[1..])), "{name}: {value} leads nowhere");
+        }
+        let number = ["d", "x", "y", "x1", "x2", "y1", "y2", "width", "height", "style"];
+        if number.contains(&attribute.as_str()) {
+            assert!(!value.contains("NaN") && !value.contains("inf"), "{name}: {attribute}={value}");
+        }
+    }
+}
+
 #[test]
 fn every_page_is_well_formed_and_loads_nothing() {
     for (name, run) in common::all() {
         let html = page(&run);
-        for (attribute, value) in attributes(&html) {
-            assert!(
-                !["src", "srcset", "action", "onload", "onclick"].contains(&attribute.as_str()),
-                "{name}"
-            );
-            if attribute == "href" {
-                assert!(value.starts_with('#'), "{name}: {value}");
-                assert!(html.contains(&format!("id=\"{}\"", &value[1..])), "{name}: {value} leads nowhere");
-            }
-            let number = ["d", "x", "y", "x1", "x2", "y1", "y2", "width", "height", "style"];
-            if number.contains(&attribute.as_str()) {
-                assert!(!value.contains("NaN") && !value.contains("inf"), "{name}: {attribute}={value}");
-            }
-        }
+        assert_attributes(name, &html);
         for external in ["@import", "url(", "http-equiv", "<link", "<img", "<iframe"] {
             assert!(!html.contains(external), "{name}: {external}");
         }
@@ -123,20 +125,7 @@ fn a_page_of_a_sweep_is_well_formed_and_links_to_its_runs_only() {
 fn a_page_of_a_search_is_well_formed_small_and_complete() {
     for (name, document) in common::capacity::all() {
         let html = present::html::capacity(&document, "inferometer capacity URL");
-        for (attribute, value) in attributes(&html) {
-            assert!(
-                !["src", "srcset", "action", "onload", "onclick"].contains(&attribute.as_str()),
-                "{name}"
-            );
-            if attribute == "href" {
-                assert!(value.starts_with('#'), "{name}: {value}");
-                assert!(html.contains(&format!("id=\"{}\"", &value[1..])), "{name}: {value} leads nowhere");
-            }
-            let number = ["d", "x", "y", "x1", "x2", "y1", "y2", "width", "height", "style"];
-            if number.contains(&attribute.as_str()) {
-                assert!(!value.contains("NaN") && !value.contains("inf"), "{name}: {attribute}={value}");
-            }
-        }
+        assert_attributes(name, &html);
         for undefined in ["NaN", ">inf<", "inf–", "–inf", "None<"] {
             assert!(!body(&html).contains(undefined), "{name}: {undefined}");
         }

@@ -33,6 +33,16 @@ pub struct SimTarget {
 
 const TARGET: &str = "a target (http://HOST:PORT, https://HOST, or sim://MODEL@ACCELERATOR, for example sim://llama-3.1-8b@h100)";
 
+impl Target {
+    /// Accelerators behind it, where it names them.
+    pub fn accelerators(&self) -> Option<u32> {
+        match self {
+            Target::Sim(target) => target.accelerators.as_ref().map(|(count, _)| *count),
+            Target::Http(_) => None,
+        }
+    }
+}
+
 impl FromStr for Target {
     type Err = ParseUnitError;
     fn from_str(text: &str) -> Result<Self, Self::Err> {

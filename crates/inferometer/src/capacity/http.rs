@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::time::Duration;
 
 use clock::Clock;
@@ -23,7 +23,7 @@ use crate::run::{Around, Heard, Measured, Site, measure_at};
 
 /// What is known of a probe is looked at so often.
 const LOOK_UP: Duration = Duration::from_millis(10);
-/// A probe that the search has ended waits for its last answers no longer than this; then they are cut.
+/// Where all requests of a probe were sent, their answers are waited for at least so long.
 const DRAIN: Nanos = Nanos::from_secs(2);
 
 /// Checks that say that the client did not do what was asked of it.
@@ -148,19 +148,12 @@ fn watch(
 ) {
     let mut next = look(Look { now: Nanos::ZERO, requests: &[] });
     loop {
-        let mut over = false;
         loop {
             match rows.try_recv() {
                 Ok(heard) => watched.note(heard),
-                Err(std::sync::mpsc::TryRecvError::Empty) => break,
-                Err(std::sync::mpsc::TryRecvError::Disconnected) => {
-                    over = true;
-                    break;
-                }
+                Err(TryRecvError::Empty) => break,
+                Err(TryRecvError::Disconnected) => return,
             }
-        }
-        if over {
-            return;
         }
         let Next::Again { requests, horizon } = next else {
             stop.store(true, Relaxed);
@@ -173,11 +166,10 @@ fn watch(
             next = Next::Stop;
             continue;
         }
-        if watched.knows(now, requests, horizon) {
-            let seen = watched.seen(now);
+        if let Some(seen) = watched.determined(now, requests, horizon) {
             let asked_again = look(Look { now, requests: &seen });
             // Nothing more can be known of these: the same question again would be asked for ever.
-            let stuck = asked_again == next && watched.sent_all(now);
+            let stuck = asked_again == next && seen.len() as u64 >= ask.max_requests;
             next = if stuck { Next::Stop } else { asked_again };
         }
         std::thread::sleep(LOOK_UP);
@@ -270,21 +262,13 @@ impl Watched {
         all
     }
 
-    /// Each of the first `wanted` requests was intended, and has ended or is `horizon` old.
-    fn knows(&mut self, now: Nanos, wanted: u64, horizon: Nanos) -> bool {
-        if self.clock.is_none() || (self.rows.len() as u64) < wanted && self.sent(now) < wanted {
-            return false;
-        }
+    /// All that is known, once each of the first `wanted` requests was intended and has ended or is
+    /// `horizon` old.
+    fn determined(&mut self, now: Nanos, wanted: u64, horizon: Nanos) -> Option<Vec<Seen>> {
+        self.clock?;
         let seen = self.seen(now);
-        seen.iter().take(wanted as usize).all(|s| s.end.is_some() || s.intended + horizon <= now)
-    }
-
-    fn sent(&mut self, now: Nanos) -> u64 {
-        (self.rows.len() + self.open(now).len()) as u64
-    }
-
-    fn sent_all(&mut self, now: Nanos) -> bool {
-        self.sent(now) >= self.most
+        let first = seen.get(..wanted as usize)?;
+        first.iter().all(|s| s.end.is_some() || s.intended + horizon <= now).then_some(seen)
     }
 }
 

@@ -5,7 +5,7 @@ use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow};
 use decide::capacity::Recorded;
 use record::RunFolder;
 use record::folder::write_json_file;
@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use spec::{Burstiness, Rate, Span, Spec};
 
 use crate::failure::Failure;
+use crate::files;
 
 const ASKED: &str = "search.json";
 const PROBES: &str = "probes.jsonl";
@@ -71,19 +72,7 @@ pub fn exists(path: &Path) -> bool {
 
 /// What was asked of the search in a folder.
 pub fn asked(path: &Path) -> Result<Asked> {
-    read(path).map_err(|error| Failure::request(error).into())
-}
-
-fn read(path: &Path) -> Result<Asked> {
-    let file = path.join(ASKED);
-    let text = std::fs::read(&file)
-        .with_context(|| format!("{} is no folder of a search: {ASKED} cannot be read", path.display()))?;
-    let value: serde_json::Value =
-        serde_json::from_slice(&text).with_context(|| file.display().to_string())?;
-    if value["schema_version"] != VERSION {
-        bail!("{} was written by another version of this tool ({})", file.display(), value["schema_version"]);
-    }
-    let file: File = serde_json::from_value(value).with_context(|| file.display().to_string())?;
+    let file: File = files::versioned(path, ASKED, VERSION, "a search").map_err(Failure::request)?;
     Ok(file.asked)
 }
 
@@ -148,9 +137,6 @@ impl Kept {
     }
     /// Removes a folder in which no probe was made.
     pub fn discard_if_empty(&self) {
-        let entries = std::fs::read_dir(&self.path).map(|entries| entries.count()).unwrap_or(2);
-        if entries == 1 && std::fs::remove_file(self.path.join(ASKED)).is_ok() {
-            let _ = std::fs::remove_dir(&self.path);
-        }
+        files::discard_if_alone(&self.path, ASKED);
     }
 }

@@ -3,13 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use decide::capacity::{CapacityAnswer, Replay, search};
+use decide::capacity::CapacityAnswer;
 use record::{RecordError, RunFolder};
 use spec::Burstiness;
 
-use super::kept::{self, Asked, Kept, Over};
-use super::{document, settings};
-use crate::asked;
+use super::kept::{Asked, Over};
+use super::{document, replayed};
 use crate::cli::ReportArgs;
 use crate::commands::write_page;
 use crate::failure::Failure;
@@ -17,13 +16,7 @@ use crate::printer::Printer;
 
 /// Writes the page of a search from its recorded probes.
 pub fn report(args: &ReportArgs, printer: &Printer) -> Result<u8> {
-    let asked = kept::asked(&args.dir)?;
-    let mut spec = asked.spec.clone();
-    asked::reanalysis(&mut spec, &args.analysis, None)?;
-    let settings = settings(&asked, &spec)?;
-    let recorded = Kept::open(&args.dir)?.probes()?;
-    let answer = search(&settings, &mut Replay::new(recorded, None), &mut |_| {});
-    let asked = Asked { spec, ..asked };
+    let (asked, answer) = replayed(&args.dir, &args.analysis)?;
     match &args.out {
         None => {
             let path = write(&args.dir, &asked, &answer).map_err(Failure::request)?;

@@ -2,13 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use record::RunFolder;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use spec::Spec;
 
 use crate::failure::Failure;
+use crate::files;
 
 const FILE: &str = "series.json";
 const VERSION: u32 = 1;
@@ -64,20 +65,11 @@ pub fn read<S: DeserializeOwned>(path: &Path) -> Result<Kept<S>> {
 }
 
 fn parsed<S: DeserializeOwned>(path: &Path) -> Result<Kept<S>> {
-    let file = path.join(FILE);
-    let text = std::fs::read(&file)
-        .with_context(|| format!("{} is no folder of a sweep: {FILE} cannot be read", path.display()))?;
-    // The version first: another one may have another shape.
-    let value: serde_json::Value =
-        serde_json::from_slice(&text).with_context(|| file.display().to_string())?;
-    if value["schema_version"] != VERSION {
-        bail!("{} was written by another version of this tool ({})", file.display(), value["schema_version"]);
-    }
-    let kept: Kept<S> = serde_json::from_value(value).with_context(|| file.display().to_string())?;
+    let kept: Kept<S> = files::versioned(path, FILE, VERSION, "a sweep")?;
     // Names lead to folders inside this one and nowhere else.
     let outside = |name: &&String| Path::new(name).file_name().is_none_or(|last| last != name.as_str());
     if let Some(name) = kept.steps.iter().filter_map(|step| step.run.as_ref()).find(outside) {
-        bail!("{}: `{name}` is no name of a run folder", file.display());
+        bail!("{}: `{name}` is no name of a run folder", path.join(FILE).display());
     }
     Ok(kept)
 }
@@ -89,9 +81,5 @@ pub fn write<S: Serialize>(path: &Path, kept: &Kept<S>) -> Result<()> {
 
 /// Removes a folder that holds nothing but the plan.
 pub fn discard_if_empty(path: &Path) {
-    let entries = std::fs::read_dir(path).map(|entries| entries.count()).unwrap_or(2);
-    if entries == 1 && std::fs::remove_file(path.join(FILE)).is_ok() {
-        // What came in between stays.
-        let _ = std::fs::remove_dir(path);
-    }
+    files::discard_if_alone(path, FILE);
 }
