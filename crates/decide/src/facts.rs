@@ -157,13 +157,12 @@ fn windows(from: Nanos, span: Nanos) -> Vec<(Nanos, Nanos)> {
 
 /// Middle of a list, the lower one of two.
 pub fn median<T: Copy + Ord>(values: &mut [T]) -> Option<T> {
-    values.sort_unstable();
-    values.get(values.len().checked_sub(1)? / 2).copied()
+    let middle = values.len().checked_sub(1)? / 2;
+    Some(*values.select_nth_unstable(middle).1)
 }
 
 /// The value that the share `p` of the list does not exceed (nearest rank).
 pub fn quantile<T: Copy + Ord>(values: &mut [T], p: f64) -> Option<T> {
-    values.sort_unstable();
     let rank = (p * values.len() as f64).ceil().max(1.0) as usize;
-    values.get(rank - 1).copied()
+    (rank <= values.len()).then(|| *values.select_nth_unstable(rank - 1).1)
 }

@@ -104,8 +104,7 @@ impl Bins {
     }
     /// Start of bin `index`, and for `index` = `count` the end of the last.
     pub fn edge(&self, index: usize) -> Nanos {
-        let span = u128::from(self.to.saturating_since(self.from).0);
-        Nanos(self.from.0 + (span * index as u128 / self.count as u128) as u64)
+        self.from + Nanos(scaled(self.to.saturating_since(self.from).0, index as u64, self.count as u64))
     }
     /// Width of a bin in seconds.
     pub fn width_s(&self) -> f64 {
@@ -116,13 +115,21 @@ impl Bins {
         if moment < self.from || moment > self.to {
             return None;
         }
-        let span = u128::from(self.to.saturating_since(self.from).0);
-        let offset = u128::from(moment.saturating_since(self.from).0);
-        let mut index = ((offset * self.count as u128 / span.max(1)) as usize).min(self.count - 1);
+        let span = self.to.saturating_since(self.from).0.max(1);
+        let offset = moment.saturating_since(self.from).0;
+        let mut index = (scaled(offset, self.count as u64, span) as usize).min(self.count - 1);
         // Edges are rounded down to whole nanoseconds.
         while index + 1 < self.count && self.edge(index + 1) <= moment {
             index += 1;
         }
         Some(index)
+    }
+}
+
+/// value · by / of without overflow, rounded down; `of` is not 0. Division of 128 bits is slow, and seldom needed.
+fn scaled(value: u64, by: u64, of: u64) -> u64 {
+    match value.checked_mul(by) {
+        Some(product) => product / of,
+        None => (u128::from(value) * u128::from(by) / u128::from(of)) as u64,
     }
 }

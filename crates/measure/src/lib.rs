@@ -12,6 +12,7 @@ pub mod measures;
 pub mod percentile;
 pub mod pictures;
 pub mod pooled;
+mod ranks;
 pub mod rates;
 pub mod repeats;
 pub mod request;

@@ -1,6 +1,8 @@
 //! From a run's records to everything that they say.
 
 use std::collections::BTreeMap;
+use std::panic::resume_unwind;
+use std::thread;
 
 use record::{Request, Run, State};
 use spec::{Analysis, Load, Metric, Nanos, Phase, View};
@@ -28,14 +30,28 @@ pub fn measure(run: &Run, analysis: &Analysis) -> Measures {
     };
     let samples = Samples::new(run);
     let levels = in_flight_series(&run.requests);
-    let window = window(run, &samples);
     let counts = counts(samples.requests());
     let tokens = tokens(&samples);
-    let summaries = |view: View, wanted: fn(Metric) -> bool| {
+    let summaries = |view: View, wanted: fn(Metric) -> bool| -> BTreeMap<_, _> {
         let metrics = Metric::ALL.into_iter().filter(|&metric| wanted(metric));
         metrics.filter_map(|metric| Some((metric, samples.summary(metric, view, rule)?))).collect()
     };
-    let metrics: BTreeMap<_, _> = summaries(view, |_| true);
+    // The gaps of a long run are millions: their metrics on one core, the rest on another.
+    let (window, metrics) = thread::scope(|scope| {
+        let lags =
+            scope.spawn(|| (window(run, &samples), summaries(view, |metric| metric == Metric::ClientLag)));
+        let mut metrics = summaries(view, |metric| !matches!(metric, Metric::ClientLag | Metric::Itl));
+        if samples.token_each()
+            && let Some(chunks) = metrics.get(&Metric::Icl)
+        {
+            metrics.insert(Metric::Itl, chunks.clone());
+        } else {
+            metrics.extend(summaries(view, |metric| metric == Metric::Itl));
+        }
+        let (window, lags) = lags.join().unwrap_or_else(|panic| resume_unwind(panic));
+        metrics.extend(lags);
+        (window, metrics)
+    });
     let throughput = throughput(run, &samples, &levels, &window, &counts, &tokens);
     Measures {
         view,

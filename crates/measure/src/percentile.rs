@@ -2,8 +2,6 @@
 
 use spec::PercentileRule;
 
-use crate::series::Series;
-
 /// Shares are read as decimals with nine places: `0.07` means 7/100, not the binary number next to
 /// it, so that ⌈pn⌉ is right where pn is whole.
 const PLACES: u128 = 1_000_000_000;
@@ -40,21 +38,31 @@ pub fn rank(n: usize, p: f64, rule: PercentileRule) -> Option<Rank> {
 
 /// The percentile at share `p` of ascending values; `None` when there are none.
 pub fn percentile(sorted: &[f64], p: f64, rule: PercentileRule) -> Option<f64> {
-    let at = rank(sorted.len(), p, rule)?;
-    let low = *sorted.get(at.index)?;
-    if at.fraction <= 0.0 {
-        return Some(low);
-    }
-    let high = *sorted.get(at.index + 1)?;
-    Some((low + at.fraction * (high - low)).min(high))
+    percentile_by(sorted.len(), p, rule, |place| sorted.get(place).copied())
 }
 
-/// Distinct values with whole weights, as if each were written down `weight` times.
+/// The percentile at share `p` of `n` values, of which `at` tells the one at a place of their order.
+pub(crate) fn percentile_by(
+    n: usize,
+    p: f64,
+    rule: PercentileRule,
+    at: impl Fn(usize) -> Option<f64>,
+) -> Option<f64> {
+    let rank = rank(n, p, rule)?;
+    let low = at(rank.index)?;
+    if rank.fraction <= 0.0 {
+        return Some(low);
+    }
+    let high = at(rank.index + 1)?;
+    Some((low + rank.fraction * (high - low)).min(high))
+}
+
+/// Values with whole weights, as if each were written down `weight` times.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Weighted {
     /// Ascending.
-    values: Series,
-    /// Sum of the weights up to and including each value; empty where every weight is 1.
+    values: Vec<f64>,
+    /// Sum of the weights up to and including each value.
     cumulative: Vec<u64>,
 }
 
@@ -73,36 +81,21 @@ impl Weighted {
             .collect();
         Self { values: pairs.into_iter().map(|(value, _)| value).collect(), cumulative }
     }
-    /// Values that count once each.
-    pub(crate) fn once_each(mut values: Series) -> Self {
-        values.sort();
-        Self { values, cumulative: Vec::new() }
-    }
     /// Sum of the weights.
     pub fn total(&self) -> u64 {
-        self.cumulative.last().copied().unwrap_or(self.values.len() as u64)
+        self.cumulative.last().copied().unwrap_or(0)
     }
     /// Smallest and largest value.
     pub fn range(&self) -> Option<(f64, f64)> {
-        Some((self.values.get(0)?, self.values.get(self.values.len() - 1)?))
+        Some((*self.values.first()?, *self.values.last()?))
     }
     /// The value at a zero-based index of the written-out list.
     pub fn at(&self, index: u64) -> Option<f64> {
-        let place = match self.cumulative.is_empty() {
-            true => usize::try_from(index).ok()?,
-            false => self.cumulative.partition_point(|&upto| upto <= index),
-        };
-        self.values.get(place)
+        self.values.get(self.cumulative.partition_point(|&upto| upto <= index)).copied()
     }
     /// The percentile of the written-out list.
     pub fn percentile(&self, p: f64, rule: PercentileRule) -> Option<f64> {
-        let at = rank(self.total() as usize, p, rule)?;
-        let low = self.at(at.index as u64)?;
-        if at.fraction <= 0.0 {
-            return Some(low);
-        }
-        let high = self.at(at.index as u64 + 1)?;
-        Some((low + at.fraction * (high - low)).min(high))
+        percentile_by(self.total() as usize, p, rule, |place| self.at(place as u64))
     }
 }
 

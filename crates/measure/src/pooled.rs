@@ -11,7 +11,8 @@ use spec::PercentileRule;
 use crate::correlation::{cautious, tau};
 use crate::estimate::{Estimate, Figure, Interval, Method, MetricSummary, PERCENTILES, Undefined, Unit};
 use crate::interval::{level_interval, shrunk_by_clusters};
-use crate::percentile::{Weighted, needed};
+use crate::percentile::{Weighted, needed, percentile_by};
+use crate::ranks::Ranks;
 use crate::series::Series;
 use crate::special::t_95;
 
@@ -24,9 +25,23 @@ pub struct Pooled {
     weights: Vec<u32>,
     /// End of each request's values; only requests that have any.
     ends: Vec<usize>,
-    sorted: Weighted,
+    order: Order,
     /// Requests without a value, by reason.
     missing: BTreeMap<Undefined, u64>,
+}
+
+/// The ascending order of the values.
+#[derive(Debug, Clone)]
+enum Order {
+    /// Each value counts once.
+    Once(Ranks),
+    Weighted(Weighted),
+}
+
+impl Default for Order {
+    fn default() -> Self {
+        Order::Once(Ranks::default())
+    }
 }
 
 /// Collects a [`Pooled`].
@@ -36,7 +51,12 @@ pub struct Collector {
 }
 
 impl Collector {
+    /// With room for so many values.
+    pub fn with_capacity(count: usize) -> Self {
+        Self { pooled: Pooled { values: Series::with_capacity(count), ..Pooled::default() } }
+    }
     /// One value of the current request; weight 0 does not count.
+    #[inline]
     pub fn push(&mut self, value: f64, weight: u32) {
         if weight == 0 {
             return;
@@ -62,12 +82,12 @@ impl Collector {
     /// Everything collected.
     pub fn finish(mut self) -> Pooled {
         let pooled = &mut self.pooled;
-        pooled.sorted = if pooled.weights.is_empty() {
-            Weighted::once_each(pooled.values.clone())
+        pooled.order = if pooled.weights.is_empty() {
+            Order::Once(Ranks::new(&pooled.values))
         } else {
             let mut pairs = Vec::with_capacity(pooled.weights.len());
             pooled.values.for_each(|i, value| pairs.push((value, pooled.weights[i])));
-            Weighted::new(pairs)
+            Order::Weighted(Weighted::new(pairs))
         };
         self.pooled
     }
@@ -76,6 +96,26 @@ impl Collector {
 impl Pooled {
     fn nothing(&self) -> Undefined {
         self.missing.iter().max_by_key(|&(_, c)| *c).map_or(Undefined::NoneCompleted, |(reason, _)| *reason)
+    }
+
+    /// How many there are, each counted `weight` times.
+    fn total(&self) -> u64 {
+        match &self.order {
+            Order::Once(_) => self.values.len() as u64,
+            Order::Weighted(list) => list.total(),
+        }
+    }
+
+    /// The value at a zero-based place of their ascending order, each written down `weight` times.
+    fn at(&self, place: u64) -> Option<f64> {
+        match &self.order {
+            Order::Once(ranks) => ranks.at(&self.values, usize::try_from(place).ok()?),
+            Order::Weighted(list) => list.at(place),
+        }
+    }
+
+    fn value_at(&self, p: f64, rule: PercentileRule) -> Option<f64> {
+        percentile_by(self.total() as usize, p, rule, |place| self.at(place as u64))
     }
 
     /// For each request the sum of `score(value, weight)`.
@@ -99,7 +139,7 @@ impl Pooled {
 
     /// Variance of Σ residuals / Σ weights from residuals of whole requests.
     fn variance(&self, residuals: &[f64]) -> f64 {
-        let total = self.sorted.total() as f64;
+        let total = self.total() as f64;
         cautious(tau(residuals)) * residuals.iter().map(|e| e * e).sum::<f64>() / (total * total)
     }
 
@@ -108,7 +148,7 @@ impl Pooled {
     /// the tokens, which count one gap several times.
     pub fn percentile(&self, p: f64, rule: PercentileRule) -> Figure {
         let gaps = self.values.len() as u64;
-        let Some(value) = self.sorted.percentile(p, rule) else {
+        let Some(value) = self.value_at(p, rule) else {
             return Figure::Undefined(self.nothing());
         };
         if gaps < needed(p) {
@@ -125,14 +165,14 @@ impl Pooled {
             _ => (0.0, 1.0),
         };
         // Ranks count written-out values; what is open is decided by the gaps that were seen.
-        let (n, weight) = (gaps as f64, self.sorted.total() as f64);
-        let at = |level: f64| self.sorted.at(((level * weight).ceil() as u64).saturating_sub(1));
+        let (n, weight) = (gaps as f64, self.total() as f64);
+        let at = |level: f64| self.at(((level * weight).ceil() as u64).saturating_sub(1));
         let low = if l * n >= 1.0 { at(l) } else { None };
         let high = if u * n <= n - 0.5 { at(u) } else { None };
         Figure::Known(Estimate {
             value,
             interval: Interval { low, high },
-            n: self.sorted.total(),
+            n: self.total(),
             n_eff,
             method: Method::Percentile(rule),
         })
@@ -141,11 +181,11 @@ impl Pooled {
     /// The percentile at share `p` without its interval; `None` where it is not defined.
     pub fn quantile(&self, p: f64, rule: PercentileRule) -> Option<f64> {
         let enough = self.values.len() as u64 >= needed(p);
-        if enough { self.sorted.percentile(p, rule) } else { None }
+        if enough { self.value_at(p, rule) } else { None }
     }
 
     fn moments(&self) -> Option<(f64, f64)> {
-        let total = self.sorted.total() as f64;
+        let total = self.total() as f64;
         if total <= 0.0 {
             return None;
         }
@@ -159,7 +199,7 @@ impl Pooled {
     /// Everything that is reported of the metric.
     pub fn summary(&self, rule: PercentileRule) -> MetricSummary {
         let nothing = self.nothing();
-        let n = self.sorted.total();
+        let n = self.total();
         let moments = self.moments();
         let requests = self.ends.len() as f64;
         let mut tau_used = 1.0;
@@ -189,7 +229,10 @@ impl Pooled {
             Some((_, squares)) if n > 1 => Ok((squares / (n - 1) as f64).sqrt()),
             Some(_) => Err(Undefined::TooFewSamples { n, needed: 2 }),
         };
-        let range = self.sorted.range();
+        let range = match &self.order {
+            Order::Once(ranks) => ranks.range(&self.values),
+            Order::Weighted(list) => list.range(),
+        };
         let percentiles: Vec<(f64, Figure)> =
             PERCENTILES.into_iter().map(|p| (p, self.percentile(p, rule))).collect();
         MetricSummary {

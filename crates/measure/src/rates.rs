@@ -6,7 +6,7 @@ use spec::Nanos;
 
 use crate::estimate::{Defined, Undefined};
 use crate::level::in_flight_series;
-use crate::request::ended;
+use crate::request::{ended, with_tokens};
 use crate::tokens::{chunk_tokens, output_tokens};
 
 /// Rates inside a span, per second.
@@ -54,7 +54,5 @@ pub(crate) fn token_line(request: &Request, tokens: &mut Vec<u32>, mut visit: im
         return;
     }
     let scale = f64::from(n) / sum as f64;
-    for (chunk, &k) in request.chunks.iter().zip(tokens.iter()) {
-        visit(chunk.arrival, f64::from(k) * scale);
-    }
+    with_tokens(request, tokens, |chunk, k| visit(chunk.arrival, f64::from(k) * scale));
 }

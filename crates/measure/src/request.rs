@@ -1,6 +1,6 @@
 //! The metrics of one request (definitions §2).
 
-use record::{Kind, Request};
+use record::{Chunk, Kind, Request};
 use spec::{Metric, Nanos, View};
 
 use crate::estimate::{Defined, Undefined};
@@ -49,13 +49,21 @@ pub(crate) struct Observed<'a> {
     pub(crate) shape: Option<Shape>,
     pub(crate) output: Defined<(u32, TokenSource)>,
     pub(crate) chunk_source: TokenSource,
+    /// Each chunk is one token.
+    pub(crate) token_each: bool,
 }
 
 impl<'a> Observed<'a> {
     /// Resolves the tokens of a request; `tokens` is left with those of its chunks.
     pub(crate) fn new(request: &'a Request, tokens: &mut Vec<u32>) -> Self {
         let chunk_source = chunk_tokens(request, tokens);
-        Self { request, shape: shape(request, tokens), output: output_tokens(request), chunk_source }
+        Self {
+            request,
+            shape: shape(request, tokens),
+            output: output_tokens(request),
+            chunk_source,
+            token_each: tokens.iter().all(|&k| k == 1),
+        }
     }
     /// Arrival of the last output.
     pub(crate) fn last(&self) -> Option<Nanos> {
@@ -172,7 +180,7 @@ fn shape(request: &Request, tokens: &[u32]) -> Option<Shape> {
     let mut tracks: Vec<Track> = Vec::new();
     let mut single: Option<Track> = None;
     let (mut max_gap, mut first_answer, mut first_tokens) = (None, None, 0_u64);
-    for (chunk, &k) in request.chunks.iter().zip(tokens) {
+    with_tokens(request, tokens, |chunk, k| {
         if first_answer.is_none() && chunk.kind != Kind::Reasoning {
             first_answer = Some(chunk.arrival);
         }
@@ -197,7 +205,7 @@ fn shape(request: &Request, tokens: &[u32]) -> Option<Shape> {
                 }
             }
         }
-    }
+    });
     let all = || single.iter().chain(&tracks);
     Some(Shape {
         first: all().map(|track| track.first).min()?,
@@ -218,7 +226,7 @@ pub fn for_each_gap(request: &Request, tokens: &[u32], mut visit: impl FnMut(Gap
     }
     // (choice, last chunk, last chunk with a token)
     let mut last: Vec<(u16, Nanos, Nanos)> = Vec::with_capacity(1);
-    for (chunk, &k) in request.chunks.iter().zip(tokens) {
+    with_tokens(request, tokens, |chunk, k| {
         match last.iter_mut().find(|(choice, ..)| *choice == chunk.choice) {
             Some((_, before, before_token)) => {
                 let at = chunk.arrival.max(*before);
@@ -235,6 +243,16 @@ pub fn for_each_gap(request: &Request, tokens: &[u32], mut visit: impl FnMut(Gap
             }
             None => last.push((chunk.choice, chunk.arrival, chunk.arrival)),
         }
+    });
+}
+
+/// Visits each chunk with its tokens. No `zip`: that one is not inlined, and reads all of each chunk.
+#[inline]
+pub(crate) fn with_tokens(request: &Request, tokens: &[u32], mut visit: impl FnMut(Chunk, u32)) {
+    let mut tokens = tokens.iter();
+    for chunk in &request.chunks {
+        let Some(&k) = tokens.next() else { break };
+        visit(chunk, k);
     }
 }
 

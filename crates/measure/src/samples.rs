@@ -53,7 +53,7 @@ impl<'a> Samples<'a> {
         Self { observed: requests.into_iter().map(|r| Observed::new(r, &mut tokens)).collect() }
     }
     /// The requests in the order of their intended sends.
-    pub fn requests(&self) -> impl ExactSizeIterator<Item = &'a Request> {
+    pub fn requests(&self) -> impl ExactSizeIterator<Item = &'a Request> + Clone {
         self.observed.iter().map(|observed| observed.request)
     }
 
@@ -91,17 +91,16 @@ impl<'a> Samples<'a> {
         if !is_pooled(metric) {
             return None;
         }
-        let mut collector = Collector::default();
+        let answered = self.requests().filter(|request| metric == Metric::ClientLag || request.state.is_ok());
+        let mut collector =
+            Collector::with_capacity(answered.clone().map(|request| request.chunks.len()).sum());
         let mut tokens = Vec::new();
-        for request in self.requests() {
+        for request in answered {
             if metric == Metric::ClientLag {
                 for_each_read_lag(request, |lag| collector.push(lag.0 as f64, 1));
                 if !request.chunks.is_empty() {
                     collector.end(Undefined::NoKernelStamp);
                 }
-                continue;
-            }
-            if !request.state.is_ok() {
                 continue;
             }
             if metric == Metric::Itl {
@@ -122,6 +121,12 @@ impl<'a> Samples<'a> {
             });
         }
         Some(collector.finish())
+    }
+
+    /// Whether each chunk of what ended well is one token: then the gaps between tokens are those
+    /// between chunks.
+    pub(crate) fn token_each(&self) -> bool {
+        self.observed.iter().filter(|o| o.request.state.is_ok()).all(|observed| observed.token_each)
     }
 
     /// Everything that is reported of a per-request or pooled metric; `None` for metrics of the run.

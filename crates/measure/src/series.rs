@@ -2,6 +2,9 @@
 
 use std::ops::Range;
 
+/// The bit of a number's sign.
+const SIGN: u64 = 1 << 63;
+
 /// Numbers in order; 4 bytes each as long as all are whole and fit (nanoseconds below 4.3 s), else 8.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Series {
@@ -16,21 +19,26 @@ impl Default for Series {
 }
 
 impl Series {
+    /// With room for so many small numbers.
+    pub(crate) fn with_capacity(count: usize) -> Self {
+        Series::Small(Vec::with_capacity(count))
+    }
+    #[inline]
     pub(crate) fn push(&mut self, value: f64) {
+        let small = value as u32;
         match self {
-            Series::Small(list) => {
-                let small = value as u32;
-                if f64::from(small).to_bits() == value.to_bits() {
-                    list.push(small);
-                } else {
-                    let mut wide = Vec::with_capacity(list.capacity().max(list.len() + 1));
-                    wide.extend(list.iter().map(|&x| f64::from(x)));
-                    wide.push(value);
-                    *self = Series::Wide(wide);
-                }
-            }
+            Series::Small(list) if f64::from(small).to_bits() == value.to_bits() => list.push(small),
+            Series::Small(_) => self.widen(value),
             Series::Wide(list) => list.push(value),
         }
+    }
+    #[cold]
+    fn widen(&mut self, value: f64) {
+        let Series::Small(list) = self else { return };
+        let mut wide = Vec::with_capacity(list.capacity().max(list.len() + 1));
+        wide.extend(list.iter().map(|&x| f64::from(x)));
+        wide.push(value);
+        *self = Series::Wide(wide);
     }
     pub(crate) fn len(&self) -> usize {
         match self {
@@ -38,10 +46,21 @@ impl Series {
             Series::Wide(list) => list.len(),
         }
     }
-    pub(crate) fn get(&self, index: usize) -> Option<f64> {
+    /// Visits a whole number for each, ordered as the numbers are ([`f64::total_cmp`]).
+    pub(crate) fn for_each_key(&self, mut visit: impl FnMut(u64)) {
         match self {
-            Series::Small(list) => list.get(index).map(|&x| f64::from(x)),
-            Series::Wide(list) => list.get(index).copied(),
+            Series::Small(list) => list.iter().for_each(|&x| visit(u64::from(x))),
+            Series::Wide(list) => list.iter().for_each(|&x| {
+                let bits = x.to_bits();
+                visit(if bits & SIGN == 0 { bits | SIGN } else { !bits });
+            }),
+        }
+    }
+    /// The number of a key.
+    pub(crate) fn of_key(&self, key: u64) -> f64 {
+        match self {
+            Series::Small(_) => key as f64,
+            Series::Wide(_) => f64::from_bits(if key & SIGN == 0 { !key } else { key & !SIGN }),
         }
     }
     /// The sum of `score` over the numbers of a range, visited in order.
@@ -56,13 +75,6 @@ impl Series {
         match self {
             Series::Small(list) => list.iter().enumerate().for_each(|(i, &x)| visit(i, f64::from(x))),
             Series::Wide(list) => list.iter().enumerate().for_each(|(i, &x)| visit(i, x)),
-        }
-    }
-    /// Ascending.
-    pub(crate) fn sort(&mut self) {
-        match self {
-            Series::Small(list) => list.sort_unstable(),
-            Series::Wide(list) => list.sort_unstable_by(f64::total_cmp),
         }
     }
 }
@@ -88,10 +100,12 @@ mod tests {
             assert!(matches!(series, Series::Small(_)));
             values[3..].iter().for_each(|&x| series.push(x));
             assert!(matches!(series, Series::Wide(_)), "{odd}");
-            let back: Vec<u64> = (0..5).map(|i| series.get(i).unwrap().to_bits()).collect();
+            let mut back = Vec::new();
+            series.for_each(|_, x| back.push(x.to_bits()));
             assert_eq!(back, values.map(f64::to_bits));
-            series.sort();
-            assert!((1..5).all(|i| series.get(i - 1) <= series.get(i)));
+            back.clear();
+            series.for_each_key(|key| back.push(series.of_key(key).to_bits()));
+            assert_eq!(back, values.map(f64::to_bits));
         }
     }
 }

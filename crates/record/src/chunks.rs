@@ -214,6 +214,7 @@ pub struct Iter<'a> {
 
 impl Iter<'_> {
     /// The next byte. What was packed is never short of one: 0 stands for what cannot happen.
+    #[inline(always)]
     fn byte(&mut self) -> u8 {
         match self.bytes.split_first() {
             Some((byte, rest)) => {
@@ -223,7 +224,7 @@ impl Iter<'_> {
             None => 0,
         }
     }
-    #[inline]
+    #[inline(always)]
     fn value(&mut self) -> u64 {
         // Up to 8 bytes at once: a report reads the chunks of a run some twenty times.
         if let Some((word, _)) = self.bytes.split_first_chunk::<8>() {
@@ -238,6 +239,7 @@ impl Iter<'_> {
         self.long_value()
     }
     /// One that takes more, or stands near the end.
+    #[cold]
     fn long_value(&mut self) -> u64 {
         let (mut value, mut shift) = (0, 0);
         loop {
@@ -254,7 +256,8 @@ impl Iter<'_> {
 impl Iterator for Iter<'_> {
     type Item = Chunk;
 
-    #[inline]
+    // Inlined, what a reader does not ask for is not computed; a summary reads millions a dozen times.
+    #[inline(always)]
     fn next(&mut self) -> Option<Chunk> {
         self.left = self.left.checked_sub(1)?;
         let flags = self.byte();

@@ -3,7 +3,9 @@
 
 use std::collections::BTreeMap;
 use std::io::Read;
+use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
+use std::thread;
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -100,48 +102,110 @@ fn scan_bytes(bytes: &[u8], path: PathBuf, take: &mut dyn FnMut(Entry)) -> Resul
         let found = format!("found `{}`", bytes[..bytes.len().min(16)].escape_ascii());
         return Err(RecordError::NotAJournal { path, found });
     }
-    let (mut at, mut header, mut damaged, mut only_tail) = (0, None, None, true);
+    let header = header(bytes, &path)?;
+    let cores = thread::available_parallelism().map_or(1, usize::from);
+    let (mut at, mut headers, mut damaged, mut only_tail) = (0, 0, None, true);
     let mut strange: Option<(u64, String)> = None;
-    let mut lines = Vec::new();
     while at < bytes.len() {
-        let Some(size) = frame(&bytes[at..], &mut lines) else {
-            if header.is_none() {
-                return Err(RecordError::NoHeader { path });
+        let mut good = false;
+        for (size, lines) in decoded(&frames(&bytes[at..], cores)) {
+            good = lines.is_some();
+            let Some(lines) = lines else { break };
+            at += size;
+            only_tail &= damaged.is_none();
+            for line in lines {
+                match line {
+                    Ok(Entry::Header(_)) | Err(NoEntry::Header) => headers += 1,
+                    Ok(entry) => take(entry),
+                    Err(NoEntry::Strange(reason)) => strange.get_or_insert((0, reason)).0 += 1,
+                }
+                if headers > 1 {
+                    return Err(RecordError::SecondHeader { path });
+                }
             }
+        }
+        if !good {
             // Perhaps only this frame is damaged: go on at the next thing that looks like one.
             let skip = bytes[at + 1..].windows(MAGIC.len()).position(|w| w == MAGIC);
             let skip = skip.map_or(bytes.len() - at, |n| n + 1);
             damaged.get_or_insert((0, at)).0 += skip as u64;
             at += skip;
-            continue;
-        };
-        at += size;
-        only_tail &= damaged.is_none();
-        for line in lines.split(|b| *b == b'\n').filter(|line| !line.is_empty()) {
-            if header.is_none() {
-                header = Some(first_line(line, &path)?);
-                continue;
-            }
-            match serde_json::from_slice::<Entry>(line) {
-                Ok(Entry::Header(_)) => return Err(RecordError::SecondHeader { path }),
-                Ok(entry) => take(entry),
-                Err(_) if is_header(line) => return Err(RecordError::SecondHeader { path }),
-                Err(e) => strange.get_or_insert_with(|| (0, e.to_string())).0 += 1,
-            }
         }
     }
-    let header = header.ok_or_else(|| RecordError::NoHeader { path: path.clone() })?;
     Ok(Scanned { header, damaged, only_tail, strange })
 }
 
-/// Decompresses the frame that `bytes` begin with and returns its length, `None` if it is
-/// incomplete or fails its checksum.
-fn frame(bytes: &[u8], lines: &mut Vec<u8>) -> Option<usize> {
-    let size = zstd::zstd_safe::find_frame_compressed_size(bytes).ok().filter(|n| *n > 0)?;
-    lines.clear();
-    let mut decoder = zstd::stream::read::Decoder::with_buffer(bytes.get(..size)?).ok()?.single_frame();
-    decoder.read_to_end(lines).ok()?;
-    Some(size)
+/// The header: the first line of the first frame that has one.
+fn header(bytes: &[u8], path: &Path) -> Result<Header, RecordError> {
+    let mut rest = bytes;
+    while let Some(frame) = frames(rest, 1).first() {
+        let Some(lines) = decompress(frame) else { break };
+        if let Some(line) = lines.split(|b| *b == b'\n').find(|line| !line.is_empty()) {
+            return first_line(line, path);
+        }
+        rest = &rest[frame.len()..];
+    }
+    Err(RecordError::NoHeader { path: path.to_owned() })
+}
+
+/// The frames that `bytes` begin with, `most` of them at most; none where it begins with no whole one.
+fn frames(mut bytes: &[u8], most: usize) -> Vec<&[u8]> {
+    let mut frames = Vec::new();
+    while frames.len() < most
+        && let Ok(size) = zstd::zstd_safe::find_frame_compressed_size(bytes)
+        && let Some((frame, rest)) = bytes.split_at_checked(size).filter(|_| size > 0)
+    {
+        frames.push(frame);
+        bytes = rest;
+    }
+    frames
+}
+
+/// A line of a frame that is no entry.
+enum NoEntry {
+    /// A header of another version.
+    Header,
+    /// What the parser says.
+    Strange(String),
+}
+
+/// What each line of a frame holds.
+type Lines = Vec<Result<Entry, NoEntry>>;
+
+/// Size and lines of each frame, decoded on a core of its own; no lines where its checksum is wrong.
+fn decoded(frames: &[&[u8]]) -> Vec<(usize, Option<Lines>)> {
+    let Some((last, others)) = frames.split_last() else { return Vec::new() };
+    thread::scope(|scope| {
+        let others: Vec<_> = others.iter().map(|frame| (frame.len(), scope.spawn(|| lines(frame)))).collect();
+        let last = (last.len(), lines(last));
+        let join = |(size, lines): (usize, thread::ScopedJoinHandle<'_, _>)| {
+            (size, lines.join().unwrap_or_else(|panic| resume_unwind(panic)))
+        };
+        others.into_iter().map(join).chain([last]).collect()
+    })
+}
+
+fn lines(frame: &[u8]) -> Option<Lines> {
+    let text = decompress(frame)?;
+    let lines = text.split(|b| *b == b'\n').filter(|line| !line.is_empty());
+    Some(
+        lines
+            .map(|line| {
+                serde_json::from_slice(line).map_err(|e| match is_header(line) {
+                    true => NoEntry::Header,
+                    false => NoEntry::Strange(e.to_string()),
+                })
+            })
+            .collect(),
+    )
+}
+
+/// The text of a frame; `None` if it is incomplete or fails its checksum.
+fn decompress(frame: &[u8]) -> Option<Vec<u8>> {
+    let mut text = Vec::new();
+    let mut decoder = zstd::stream::read::Decoder::with_buffer(frame).ok()?.single_frame();
+    decoder.read_to_end(&mut text).ok()?;
+    Some(text)
 }
 
 /// Only the version, whatever the rest looks like in another version.

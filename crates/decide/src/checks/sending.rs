@@ -24,7 +24,7 @@ pub fn send_lag(facts: &Facts, bounds: &[ErrorBound]) -> Check {
             percent(limits::BOUND_FLAG)
         )
     };
-    let (Some(p99), Some(max)) = (quantile(&mut lags, 0.99), lags.last().copied()) else {
+    let (Some(p99), Some(max)) = (quantile(&mut lags, 0.99), lags.iter().max().copied()) else {
         return Check::unknown(CheckId::SendLag, "nothing was sent", limit, "Measure at least one request.");
     };
     let late = lags.iter().filter(|lag| **lag > facts.late_limit).count() as u64;
