@@ -52,7 +52,13 @@ impl RunReport {
             requests: counts(&m.counts),
             window: WindowDoc {
                 duration_ns: m.window.duration.0,
-                steady: m.window.steady.map(|(from, to)| Steady { from_ns: from.0, to_ns: to.0 }),
+                steady: m.window.steady.zip(m.window.steady_rates).map(|((from, to), rates)| Steady {
+                    from_ns: from.0,
+                    to_ns: to.0,
+                    requests_per_s: Num(rates.completions_per_s),
+                    output_tokens_per_s: Num(rates.output_tokens_per_s),
+                    in_flight: Num(rates.in_flight),
+                }),
                 from_ns: m.window.from.0,
                 to_ns: m.window.to.0,
                 planned_span_ns: m.window.planned_span.0,

@@ -11,6 +11,7 @@ use crate::estimate::{Defined, Undefined};
 use crate::instrument::instrument;
 use crate::interval::{mean, sample_stddev};
 use crate::level::{Levels, in_flight_series};
+use crate::rates::rates_in;
 use crate::request::{Observed, ttft};
 use crate::samples::{Samples, has_view};
 use crate::slo::exact;
@@ -108,12 +109,14 @@ fn window(run: &Run, samples: &Samples<'_>) -> Window {
     // window, else failures would raise every rate.
     let last_intended = samples.requests().map(|request| request.intended).max().unwrap_or(from);
     let to = samples.observed.iter().filter_map(Observed::last).max().unwrap_or(from).max(last_intended);
+    let steady = steady_window(run);
     Window {
         from,
         to,
         duration: to.saturating_since(from),
         planned_span: run.footer.measure_to.saturating_since(run.footer.measure_from),
-        steady: steady_window(run),
+        steady,
+        steady_rates: steady.and_then(|(from, to)| rates_in(run, from, to).ok()),
     }
 }
 

@@ -8,6 +8,7 @@ use spec::{Metric, Nanos, PercentileRule, View};
 
 use crate::estimate::{Defined, Estimate, MetricSummary};
 use crate::instrument::Instrument;
+use crate::rates::Rates;
 use crate::traffic::{Connections, TargetShare};
 
 /// Everything that one run's records say.
@@ -85,6 +86,8 @@ pub struct Window {
     pub planned_span: Nanos,
     /// Longest span at the plateau without a trend, or none.
     pub steady: Option<(Nanos, Nanos)>,
+    /// What passed inside that span.
+    pub steady_rates: Option<Rates>,
 }
 
 /// Rates and levels over the window, per second.

@@ -63,7 +63,9 @@ fn an_even_run_is_steady_from_its_plateau_on() {
     // In flight climbs during the first 450 ms, to about 4.4.
     assert!(from < Nanos::from_secs(1), "{from:?}");
     assert_eq!(to, Nanos::from_secs(60));
-    assert_eq!(measure(&run, &Analysis::default()).window.steady, Some((from, to)));
+    let window = measure(&run, &Analysis::default()).window;
+    assert_eq!(window.steady, Some((from, to)));
+    assert_eq!(window.steady_rates, rates_in(&run, from, to).ok());
 }
 
 #[test]

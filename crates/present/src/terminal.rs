@@ -269,9 +269,19 @@ impl Screen<'_> {
                 dash(m.tokens.input_mean),
             ),
         );
-        let steady = m.window.steady.map_or("no steady window found".to_owned(), |(from, to)| {
-            format!("steady {}–{}", clock_time(from), clock_time(to))
-        });
+        let steady = m.window.steady.zip(m.window.steady_rates).map_or(
+            "no steady window found".to_owned(),
+            |((from, to), rates)| {
+                format!(
+                    "steady {}–{} with {} in flight, {} req/s, {} tokens/s",
+                    clock_time(from),
+                    clock_time(to),
+                    number(rates.in_flight),
+                    number(rates.completions_per_s),
+                    number(rates.output_tokens_per_s),
+                )
+            },
+        );
         self.named(
             "in flight",
             &format!(

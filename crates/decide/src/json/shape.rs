@@ -177,6 +177,12 @@ pub struct Steady {
     pub from_ns: u64,
     /// End.
     pub to_ns: u64,
+    /// Requests that ended well inside it, per second.
+    pub requests_per_s: Num,
+    /// Output tokens that arrived inside it, per second.
+    pub output_tokens_per_s: Num,
+    /// Time-weighted mean of requests in flight.
+    pub in_flight: Num,
 }
 
 /// A value with its 95 % interval; an open side is `null`. A value that is only known to exceed a
