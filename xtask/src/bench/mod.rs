@@ -1,4 +1,4 @@
-//! Benchmarks: each program prints its table, which takes its place in `docs/performance.md`.
+//! Benchmarks: each program prints its table, which takes its place on a page of `docs/`.
 
 pub mod instructions;
 mod machine;
@@ -14,30 +14,49 @@ use crate::{cargo, root, say};
 struct Bench {
     name: &'static str,
     about: &'static str,
+    page: &'static str,
     run: fn() -> Result<String>,
 }
 
-const BENCHES: [Bench; 5] = [
+/// The page of all benchmarks but one.
+pub const PERFORMANCE: &str = "docs/performance.md";
+
+const BENCHES: [Bench; 6] = [
     Bench {
         name: "events",
         about: "what a streamed event and a plain request cost, beside a bare reader",
+        page: PERFORMANCE,
         run: || program("event_cost"),
     },
     Bench {
         name: "instructions",
         about: "counted instructions of one event (valgrind)",
+        page: PERFORMANCE,
         run: instructions::table,
     },
     Bench {
         name: "accuracy",
         about: "stamps, pacing and rates against the engine's own log",
+        page: PERFORMANCE,
         run: || program("accuracy"),
     },
-    Bench { name: "observer", about: "whether watching a run moves its stamps", run: || program("observer") },
+    Bench {
+        name: "observer",
+        about: "whether watching a run moves its stamps",
+        page: PERFORMANCE,
+        run: || program("observer"),
+    },
     Bench {
         name: "scale",
         about: "10,000 streams at once, 100,000 requests, 1,000,000 requests from tables",
+        page: PERFORMANCE,
         run: || program("scale"),
+    },
+    Bench {
+        name: "capacity",
+        about: "the search over HTTP against engines of known limit, and a real engine (half an hour)",
+        page: "docs/capacity.md",
+        run: || program("capacity"),
     },
 ];
 
@@ -56,7 +75,7 @@ pub fn run(names: &[String]) -> Result<()> {
     for bench in wanted {
         say(&format!("--- bench {}", bench.name));
         // One that fails takes no table of the others away.
-        if let Err(error) = tabulate(bench.name, bench.run) {
+        if let Err(error) = tabulate(bench.page, bench.name, bench.run) {
             say(&format!("error: {error:#}"));
             failed.push(bench.name);
         }
@@ -67,13 +86,13 @@ pub fn run(names: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// Makes a table and puts it, and the machine that it was made on, in its place on the page.
-pub fn tabulate(name: &str, make: impl FnOnce() -> Result<String>) -> Result<()> {
+/// Makes a table and puts it, and the machine that it was made on, in its place on a page.
+pub fn tabulate(page: &str, name: &str, make: impl FnOnce() -> Result<String>) -> Result<()> {
     let before = machine::load();
     let table = make()?;
     let told = format!("{}\n\n{}", machine::line(&before)?, table.trim());
     say(&told);
-    page::put(&root().join("docs/performance.md"), name, &told)
+    page::put(&root().join(page), name, &told)
 }
 
 /// The calibration of the search for capacity. It counts, and measures no time: any machine will do.
@@ -94,6 +113,7 @@ pub fn calibrate(words: &[String]) -> Result<()> {
 /// What a benchmark program prints; it tells of its progress on stderr.
 fn program(bench: &str) -> Result<String> {
     let mut command = cargo(&["bench", "--locked", "--workspace", "--bench", bench]);
+    command.envs(crate::engines::install()?.environment());
     let out = command.stderr(Stdio::inherit()).output().with_context(|| format!("cannot start {bench}"))?;
     if !out.status.success() {
         bail!("{bench}: {}\n{}", out.status, String::from_utf8_lossy(&out.stdout));

@@ -73,7 +73,7 @@ pub fn run(args: &[String]) -> Result<()> {
     if clients.len() == 1 {
         say("no other client is installed: `cargo xtask peers --install` gets AIPerf and guidellm from PyPI");
     }
-    bench::tabulate("peers", || table(&clients))
+    bench::tabulate(bench::PERFORMANCE, "peers", || table(&clients))
 }
 
 fn table(clients: &[Client]) -> Result<String> {

@@ -1,74 +1,9 @@
-//! A real engine: llama.cpp's server with SmolLM2-135M, on one thread. `cargo xtask engines` installs it; without its
-//! paths in the environment these tests say so and pass.
+//! A real engine ([`crate::llama`]). Without its paths in the environment these tests say so and pass.
 
-use std::io::Write;
-use std::net::TcpStream;
-use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use crate::harness::{Run, closed_port, run, wait_until};
-
-struct Llama {
-    child: Child,
-    port: u16,
-}
-
-impl Llama {
-    fn start() -> Option<Self> {
-        let path = |name: &str| std::env::var_os(name).map(PathBuf::from);
-        let (Some(python), Some(model)) = (path("INFEROMETER_LLAMA_PYTHON"), path("INFEROMETER_LLAMA_MODEL"))
-        else {
-            let _ = writeln!(std::io::stderr(), "skipped: no real engine; run `cargo xtask test`");
-            return None;
-        };
-        let port = closed_port();
-        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/whole/engine/llama_server.py");
-        let child = Command::new(python)
-            .arg(script)
-            .arg(model)
-            .arg(port.to_string())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("the engine starts");
-        let llama = Self { child, port };
-        wait_until("the engine is healthy", Duration::from_secs(120), || {
-            llama.get("/health").is_some_and(|text| text.contains("200 OK"))
-        });
-        Some(llama)
-    }
-
-    fn url(&self) -> String {
-        format!("http://127.0.0.1:{}", self.port)
-    }
-
-    /// One HTTP request by hand: the answer with its head.
-    fn get(&self, path: &str) -> Option<String> {
-        use std::io::Read;
-        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).ok()?;
-        stream.set_read_timeout(Some(Duration::from_secs(10))).ok()?;
-        write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").ok()?;
-        let mut text = String::new();
-        stream.read_to_string(&mut text).ok()?;
-        Some(text)
-    }
-
-    /// A counter of its metrics.
-    fn counter(&self, name: &str) -> f64 {
-        let text = self.get("/metrics").expect("metrics");
-        text.lines()
-            .find_map(|line| line.strip_prefix(name)?.trim().parse().ok())
-            .unwrap_or_else(|| panic!("no {name} in\n{text}"))
-    }
-}
-
-impl Drop for Llama {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
+use crate::harness::{Run, run};
+use crate::llama::Llama;
 
 fn measure(llama: &Llama, args: &[&str]) -> (Run, tempfile::TempDir) {
     let folder = tempfile::tempdir().expect("a folder");
@@ -169,7 +104,7 @@ fn a_real_engine_killed_in_the_middle_is_reported_as_truncated_and_refused() {
         )
     });
     std::thread::sleep(Duration::from_secs(4));
-    llama.child.kill().expect("killed");
+    llama.kill();
     let ran = running.join().expect("ended");
     ran.assert_books_balance();
     assert!(ran.number("requests/failed") >= 1.0, "{}\n{}", ran.json["requests"], ran.stderr);

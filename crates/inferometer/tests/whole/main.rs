@@ -12,6 +12,7 @@ mod harness;
 mod interrupt;
 mod journey;
 mod large;
+mod llama;
 mod mangled;
 mod pacing;
 mod scale;
