@@ -70,7 +70,10 @@ impl RunReport {
             other_view: m
                 .other_view
                 .iter()
-                .map(|(metric, summary)| (metric.name().to_owned(), metric_doc(summary, Vec::new(), None)))
+                .map(|(metric, summary)| {
+                    let flags = self.flags.get(metric).cloned().unwrap_or_default();
+                    (metric.name().to_owned(), metric_doc(summary, flags, None))
+                })
                 .collect(),
             warmup: counts(&m.warmup),
             tokens: self.tokens(),

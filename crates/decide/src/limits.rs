@@ -100,6 +100,12 @@ pub const SAMPLED_SHARE: f64 = 0.01;
 pub const SAMPLED_ABS: f64 = 0.5;
 /// Share of requests lost by a killed run beyond which the books do not balance: judged.
 pub const LOST: f64 = 0.01;
+/// … and beyond which nothing may be concluded from the rest: judged.
+pub const LOST_GRAVE: f64 = 0.05;
+/// Shorter spans between two samples of the machine tell nothing: judged.
+pub const SLICE: Nanos = Nanos::from_millis(200);
+/// Share of a closed loop's time in which a lane stood still, beyond which its throughput is the client's: judged.
+pub const STALLED_LOOP: f64 = 0.01;
 
 // overload and steady: calibrated. The rules themselves live beside the statistics, in crate
 // `measure`; these are what is said of them, and what is left unclear.

@@ -336,9 +336,9 @@ pub struct Slice {
 }
 
 impl Slice {
-    /// `None` unless time has passed.
+    /// `None` where too little time has passed: the kernel counts processor time in steps of 10 ms.
     pub fn between(a: &MachineSample, b: &MachineSample) -> Option<Self> {
-        let elapsed = b.at.since(a.at).filter(|d| d.0 > 0)?;
+        let elapsed = b.at.since(a.at).filter(|d| *d >= limits::SLICE)?;
         let capacity = elapsed.0 as f64 * f64::from(b.cores.max(1));
         let ours = b.own.saturating_since(a.own)
             + b.target.unwrap_or_default().saturating_since(a.target.unwrap_or_default());

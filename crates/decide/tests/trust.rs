@@ -143,7 +143,7 @@ fn a_handshake_or_a_cap_is_not_a_late_send() {
     let n = measured(&mut run).count();
     let trust = judge(&run);
     let check = expect(&trust, CheckId::Arrivals, CheckState::Pass);
-    let all = format!("{n} of {n}\u{a0}requests sent in time, counted from when the cap let them go");
+    let all = format!("{n} of {n}\u{a0}requests sent by the end, counted from when the cap let them go");
     assert_eq!(check.figure, all);
     // Those who still waited at the end were never due; one that never left the pacer was.
     measured(&mut run).step_by(4).for_each(|r| {
@@ -654,7 +654,7 @@ fn lengths_delivered_and_counted() {
     assert_eq!(
         check.advice.as_deref(),
         Some(
-            "Answers ended early: force the length (--force min_tokens) or use another field (--max-field)."
+            "Answers have another length than asked: force the length (--force min_tokens) or use another field (--max-field)."
         )
     );
     // Natural lengths: unknown.
@@ -829,7 +829,8 @@ fn a_limit_of_this_machine_is_not_the_servers() {
     request.oddities = vec![record::Oddity::OwnLimit];
     let n = measured(&mut run).count();
     let check = expect(&judge(&run), CheckId::Arrivals, CheckState::Fail);
-    let figure = format!("{} of {n}\u{a0}requests sent in time; no file or port was left here for 1", n - 1);
+    let figure =
+        format!("{} of {n}\u{a0}requests sent by the end; no file or port was left here for 1", n - 1);
     assert_eq!(check.figure, figure);
     assert!(check.advice.unwrap().contains("ran out of open files (ulimit -n) or ports"));
     let report = decide::RunReport::build(&run, &Analysis::default());

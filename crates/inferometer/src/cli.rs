@@ -4,7 +4,7 @@ mod sweep;
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
 pub use sweep::{SweepArgs, SweepLoadArgs, SweepOrder};
 
@@ -87,6 +87,22 @@ pub enum IfBusy {
     Wait,
     /// Measure all the same; the check `foreign` fails.
     Share,
+}
+
+/// The command line with its help. A search sets the length of its probes itself: the flags for it, which a spec file's
+/// settings are parsed beside, are refused there and not offered.
+pub fn command() -> clap::Command {
+    Cli::command().mut_subcommand("capacity", |capacity| {
+        capacity.mut_args(|arg| {
+            let refused = ["duration", "requests", "warmup"].contains(&arg.get_id().as_str());
+            if refused { arg.hide(true) } else { arg }
+        })
+    })
+}
+
+/// Parses this process's arguments, or ends it with what is wrong with them.
+pub fn parse() -> Cli {
+    Cli::from_arg_matches(&command().get_matches()).unwrap_or_else(|error| error.exit())
 }
 
 /// The verbs.

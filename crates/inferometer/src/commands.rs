@@ -3,13 +3,12 @@
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use clap::CommandFactory;
 use decide::RunReport;
 use record::{Run, RunFolder, Stopped};
 
 use crate::asked;
 use crate::capacity;
-use crate::cli::{Cli, Progress, ReportArgs, RunArgs, ShowArgs, SimCommand, SimServeArgs, SpecCommand};
+use crate::cli::{self, Progress, ReportArgs, RunArgs, ShowArgs, SimCommand, SimServeArgs, SpecCommand};
 use crate::derived::{exit_code, is_written, keep_files, page};
 use crate::failure::Failure;
 use crate::printer::Printer;
@@ -240,7 +239,7 @@ pub fn spec(command: &SpecCommand, printer: &Printer) -> Result<u8> {
 /// Completions for a shell.
 pub fn completions(shell: clap_complete::Shell, printer: &Printer) -> Result<u8> {
     let mut text = Vec::new();
-    clap_complete::generate(shell, &mut Cli::command(), "inferometer", &mut text);
+    clap_complete::generate(shell, &mut cli::command(), "inferometer", &mut text);
     printer.data(&String::from_utf8_lossy(&text))?;
     Ok(0)
 }
@@ -248,7 +247,7 @@ pub fn completions(shell: clap_complete::Shell, printer: &Printer) -> Result<u8>
 /// The manual page.
 pub fn man(printer: &Printer) -> Result<u8> {
     let mut text = Vec::new();
-    clap_mangen::Man::new(Cli::command()).render(&mut text)?;
+    clap_mangen::Man::new(cli::command()).render(&mut text)?;
     printer.data(&String::from_utf8_lossy(&text))?;
     Ok(0)
 }

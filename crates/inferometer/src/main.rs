@@ -18,14 +18,12 @@ mod sweep;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use clap::Parser;
-
-use cli::{Cli, Command};
+use cli::Command;
 use failure::Failure;
 use printer::Printer;
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = cli::parse();
     let printer = Printer::new(&cli.screen);
     match execute(cli.command, &printer, cli.screen.progress()) {
         Ok(code) => ExitCode::from(code),

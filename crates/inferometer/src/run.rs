@@ -250,7 +250,11 @@ pub fn measure_at(
     };
     let driven = wire::drive(&session, &spec, &plan, drive);
     screen.end();
-    let mut footer = driven.map_err(Failure::request)?;
+    let mut footer = driven.map_err(|error| {
+        // What was refused before it began leaves nothing to look at; a folder that holds something stays.
+        let _ = std::fs::remove_dir(folder.path());
+        Failure::request(error)
+    })?;
     footer.others = claim.others();
     let run = journal.finish(footer, printer)?;
     Ok(Measured { folder, run })

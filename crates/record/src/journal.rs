@@ -68,11 +68,19 @@ pub struct Footer {
     pub planned: u64,
     /// Why the run stopped.
     pub stopped: Stopped,
+    /// Requests that had begun and left no record, at least: open when the run was killed, or not written.
+    #[serde(default, skip_serializing_if = "is_none_lost")]
+    pub lost: u64,
     /// Warnings of the instrument in words (journal back-pressure, fallback of stamps, …).
     pub warnings: Vec<String>,
     /// Other runs of this tool that measured the same endpoint from this machine meanwhile, in words.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub others: Vec<String>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
+fn is_none_lost(lost: &u64) -> bool {
+    *lost == 0
 }
 
 /// Why a run stopped.

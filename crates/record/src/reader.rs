@@ -310,15 +310,16 @@ impl Collected {
                 .push(format!("{} not understood: {reason}", count(*lines as usize, "line is", "lines are")));
         }
         let footer = match self.footer.take() {
-            Some(footer) => {
+            Some(mut footer) => {
                 if footer.stopped == Stopped::WriteError {
+                    footer.lost = footer.lost.max(self.lost_in_flight());
                     missing.push(format!("writing stopped early: {}", footer.warnings.join("; ")));
                 }
                 footer
             }
             None => {
                 let footer = self.made_up(&scanned.header);
-                missing.push(self.cut_off(footer.ended));
+                missing.push(cut_off(&footer));
                 footer
             }
         };
@@ -352,6 +353,7 @@ impl Collected {
             ended,
             planned,
             stopped: Stopped::Killed,
+            lost: self.lost_in_flight(),
             warnings: Vec::new(),
             others: Vec::new(),
         }
@@ -363,21 +365,6 @@ impl Collected {
         let samples = self.lanes.iter().map(|s| s.to).chain(self.machine.iter().map(|s| s.at));
         let samples = samples.chain(self.clock.iter().map(|s| s.at)).chain(self.server.iter().map(|s| s.at));
         requests.flatten().chain(samples).max().unwrap_or(Nanos::ZERO)
-    }
-
-    fn cut_off(&self, ended: Nanos) -> String {
-        let at = ended.as_secs_f64();
-        match self.lost_in_flight() {
-            0 => format!(
-                "the journal ends without a footer at {at:.1} s; requests that were in flight then are not recorded"
-            ),
-            1 => format!(
-                "the journal ends without a footer at {at:.1} s; at least 1 request that was in flight then is not recorded"
-            ),
-            n => format!(
-                "the journal ends without a footer at {at:.1} s; at least {n} requests that were in flight then are not recorded"
-            ),
-        }
     }
 
     /// A lower bound of the requests that had begun and left no record: by the lanes' own counters,
@@ -402,6 +389,16 @@ impl Collected {
             .map_or(0, |r| r.seq.saturating_add(1).saturating_sub(self.requests.len() as u64));
         by_counter.sum::<u64>().max(by_gap)
     }
+}
+
+/// What a footer that had to be made up says.
+fn cut_off(footer: &Footer) -> String {
+    let lost = match footer.lost {
+        0 => "requests that were in flight then are not recorded".to_owned(),
+        1 => "at least 1 request that was in flight then is not recorded".to_owned(),
+        n => format!("at least {n} requests that were in flight then are not recorded"),
+    };
+    format!("the journal ends without a footer at {:.1} s; {lost}", footer.ended.as_secs_f64())
 }
 
 fn count(n: usize, one: &str, many: &str) -> String {

@@ -204,6 +204,7 @@ impl<S: Sink> JournalWriter<S> {
 
     fn last_words(&mut self, mut footer: crate::journal::Footer) {
         footer.stopped = Stopped::WriteError;
+        footer.lost = self.counts.lost;
         footer.warnings = vec![format!("{} journal entries were lost to a write error", self.counts.lost)];
         self.failed = false;
         if self.line(&Entry::Footer(footer)).is_ok() {

@@ -490,10 +490,7 @@ impl Events {
         let kept = &mut self.mould;
         let read = frame::read(data, |frame| match frame.error() {
             Some(words) => Err(words),
-            None if after_end => {
-                tally.counts_only(frame);
-                Ok(())
-            }
+            None if after_end => tally.after_end(frame),
             None => {
                 *kept = Mould::of(frame, data).or(kept.take());
                 tally.frame(frame, event.stamp, dialect)
@@ -501,6 +498,7 @@ impl Events {
         });
         match read {
             Ok(Ok(())) => {}
+            Ok(Err(words)) if after_end => self.fail(FailureClass::Protocol, detail::one_line(&words, QUOTE)),
             Ok(Err(words)) => self.fail(FailureClass::ServerError, detail::one_line(&words, QUOTE)),
             // What follows the end mark carries no output, and what the end of the body cut is no event.
             Err(_) if after_end || !event.terminated => return,

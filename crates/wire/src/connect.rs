@@ -371,9 +371,9 @@ fn own_limit(error: &std::io::Error) -> Option<&'static str> {
         libc::EMFILE | libc::ENFILE => {
             Some(" (this machine's limit of open files, not the server's: raise `ulimit -n`)")
         }
-        libc::EADDRNOTAVAIL => {
-            Some(" (this machine has no free port left: keep connections alive, or wait a minute)")
-        }
+        libc::EADDRNOTAVAIL => Some(
+            " (this machine has no free port left, or a --bind address is not its own: keep connections alive, or see `ip addr`)",
+        ),
         _ => None,
     }
 }

@@ -210,7 +210,7 @@ fn shortages(need: &Need, machine: &Machine, routes: &[Route]) -> Vec<Cause> {
     let mut causes = Vec::new();
     let connections = need.at_once.unwrap_or(0).max(need.prewarmed);
     if let Some(have) = machine.files.filter(|have| *have < connections.saturating_add(BESIDE)) {
-        causes.push(Cause::Files { need: connections, have });
+        causes.push(Cause::Files { need: connections.max(1), have });
     }
     for route in routes {
         let Some(ports) = machine.ports else { continue };

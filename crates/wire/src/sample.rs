@@ -80,8 +80,14 @@ pub(crate) fn sampler(
         let _ = out.send(Output::Sample(entry));
     };
     emit(Entry::Clock(measure_clock(&clock, map, noticed)));
-    let of_machine = |lanes: &[LaneState]| {
-        if let Some(sample) = machine(&clock, lanes, target_cpu) {
+    let mut last_machine = MachineSample::default();
+    let mut of_machine = |lanes: &[LaneState]| {
+        if let Some(mut sample) = machine(&clock, lanes, target_cpu) {
+            // A lane that has ended is told of no more; what it had used stays used.
+            sample.lane_wait = sample.lane_wait.max(last_machine.lane_wait);
+            sample.lane_run = sample.lane_run.max(last_machine.lane_run);
+            sample.lane_slices = sample.lane_slices.max(last_machine.lane_slices);
+            last_machine = sample;
             emit(Entry::Machine(sample));
         }
     };

@@ -171,6 +171,20 @@ fn every_kind_of_output() {
 }
 
 #[test]
+fn output_after_the_end_mark_is_no_good_answer() {
+    let late = [base().concat(), content("late"), usage(4)].concat();
+    assert!(late.contains(DONE));
+    let (row, _) = chat("output after [DONE]", late);
+    let State::Failed { class: FailureClass::Protocol, detail } = &row.state else {
+        panic!("{:?}", row.state)
+    };
+    assert!(detail.contains("output came after [DONE]"), "{detail}");
+    // Counts may follow.
+    let (row, _) = chat("usage after [DONE]", [base().concat(), usage(2)].concat());
+    assert_eq!((row.state, row.output.usage), (State::Ok, Some(2)));
+}
+
+#[test]
 fn usage_wherever_it_comes() {
     let with = |event: &str, n: u32| {
         event.replacen("{\"", &format!("{{\"usage\":{{\"prompt_tokens\":9,\"completion_tokens\":{n}}},\""), 1)

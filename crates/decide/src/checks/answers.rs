@@ -155,7 +155,7 @@ pub fn buffered(facts: &Facts) -> Check {
         limit,
     )
     .if_failed(
-        "The stream came in one piece: a proxy buffers it, or the server does. Measure past the proxy, or read E2E only.",
+        "The stream came in one piece, for the tokens that it claims: a proxy buffers it, the server does, or its token count is wrong. Measure past the proxy, check the count, or read E2E only.",
         first_token.map(|m| Cap::Withhold(Capped::Metric(m))),
     )
 }

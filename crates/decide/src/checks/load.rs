@@ -3,7 +3,7 @@
 use measure::level::{Levels, in_flight_series};
 use measure::request::ended;
 use record::{FailureClass, Oddity, Request, State, Stopped, TimeoutKind};
-use spec::{Load, Nanos};
+use spec::{Extent, Load, Nanos};
 
 use crate::facts::{Facts, median};
 use crate::limits;
@@ -21,7 +21,7 @@ fn held_by_cap(facts: &Facts, request: &Request) -> bool {
 
 /// Requests left as planned.
 pub fn arrivals(facts: &Facts) -> Check {
-    let limit = format!("{} sent in time", percent(limits::SENT));
+    let limit = format!("{} sent by the end", percent(limits::SENT));
     let has_cap = matches!(&facts.run.header.spec.load, Load::Open(open) if open.cap.is_some());
     // Waiting at the user's own cap is by plan and the business of `in_flight`: a request is due when
     // the cap lets it go, and one that still waited at the end (it had left the pacer) was never due.
@@ -54,7 +54,7 @@ pub fn arrivals(facts: &Facts) -> Check {
         || behind.is_some_and(|(_, share)| share < limits::SENT)
         || slips.is_some();
     let mut figure =
-        format!("{} of {} sent in time", count(sent as u64), counted(due.len() as u64, "request"));
+        format!("{} of {} sent by the end", count(sent as u64), counted(due.len() as u64, "request"));
     if let Some(lag) = slips {
         figure.push_str(&format!("; the last quarter left {} late", time(lag.0 as f64)));
     } else if let Some((at, share)) = behind.filter(|(_, share)| *share < limits::SENT) {
@@ -184,6 +184,22 @@ fn users(facts: &Facts, users: u64, think: Nanos) -> Check {
     let unknown = |why: &str| {
         Check::unknown(CheckId::InFlight, why, limit.clone(), "Let every user send at least a few requests.")
     };
+    let sent = facts.measured.len() as u64;
+    if matches!(facts.run.header.spec.phases.measure, Extent::Requests(n) if n < users) && sent > 0 {
+        return Check::judged(
+            CheckId::InFlight,
+            true,
+            format!("{} for {}", counted(sent, "request"), counted(users, "user")),
+            limit,
+        )
+        .if_failed(
+            format!(
+                "Fewer requests than users: never were so many of them in flight. Ask for at least {} requests (-n), or fewer users (-c).",
+                count(users.saturating_mul(4))
+            ),
+            [Cap::Flag(Capped::Throughput), Cap::Withhold(Capped::Slo)],
+        );
+    }
     let Some(mean) = mean_in_flight(facts) else {
         // Every user sent once, all at one moment: only the peak can tell.
         let expected = users.min(facts.measured.len() as u64);
@@ -218,14 +234,19 @@ fn users(facts: &Facts, users: u64, think: Nanos) -> Check {
     let (mut check, share) = active(mean, expected, limit);
     if check.failed() {
         let active = (mean / expected * users as f64).round() as u64;
+        // Requests that fail at once leave their users idle: the server's doing, which `failures` and every limit count.
+        let (why, caps) = if facts.not_ok() as f64 > (1.0 - limits::IN_FLIGHT) * sent as f64 {
+            ("requests that failed left the rest without one, see failures", Cap::Flag(Capped::Throughput))
+        } else {
+            (MORE_ACTIVE, Cap::Withhold(Capped::Slo))
+        };
         check = check.if_failed(
-            format!(
-                "Only {} of {} were really active: {MORE_ACTIVE}.",
-                count(active),
-                counted(users, "user")
-            ),
-            [Cap::Withhold(Capped::Slo)],
+            format!("Only {} of {} were really active: {why}.", count(active), counted(users, "user")),
+            [caps],
         );
+        if matches!(caps, Cap::Flag(_)) {
+            return check;
+        }
     }
     check.grave(share < limits::INVALID_IN_FLIGHT)
 }
@@ -274,20 +295,21 @@ fn capped(facts: &Facts, cap: u64) -> Check {
 /// The books balance: two ways of counting what was in flight, and no request missing.
 pub fn bookkeeping(facts: &Facts) -> Check {
     let limit = format!("integrals within {}, no request missing", percent(limits::BOOKS));
-    let missing = missing_rows(facts);
+    let missing = missing_rows(facts).max(facts.run.footer.lost);
     let tail = matches!(facts.run.footer.stopped, Stopped::Killed | Stopped::WriteError);
     let offered = facts.measured.len().max(1) as f64;
     if missing > 0 {
         let figure = format!("{} missing from the journal", counted(missing, "request"));
-        // A killed run loses what was open at that moment; any other hole is a fault.
+        // A killed run loses what was open at that moment, a full disk what came after; any other hole is a
+        // fault. Those lost may be those that never ended: many of them leave nothing to conclude from the rest.
         let lost = missing as f64 / (offered + missing as f64);
-        let note = tail.then(|| "they were open when the run was killed".to_owned());
+        let note = tail.then(|| "they were open, or not yet written, when the journal ended".to_owned());
         return Check::judged(CheckId::Bookkeeping, !tail || lost > limits::LOST, figure, limit)
             .with_note(note)
-            .grave(!tail)
+            .grave(!tail || lost > limits::LOST_GRAVE)
             .if_failed(
                 "Requests are missing from the journal: measure again, or analyse only what ended before the gap.",
-                [Cap::Flag(Capped::Latencies), Cap::Flag(Capped::Throughput), Cap::Flag(Capped::Slo)],
+                [Cap::Flag(Capped::Latencies), Cap::Flag(Capped::Throughput), Cap::Withhold(Capped::Slo)],
             );
     }
     let levels = in_flight_series(&facts.run.requests);
@@ -306,7 +328,8 @@ pub fn bookkeeping(facts: &Facts) -> Check {
         }
         None => "every request is in the journal".to_owned(),
     };
-    if let Ok(little) = facts.measures.little {
+    let little = facts.measures.little.ok();
+    if let Some(little) = little {
         figure.push_str(&format!(
             "; Little's law {} of {} ± {}",
             number(little.lambda_w),
@@ -314,7 +337,12 @@ pub fn bookkeeping(facts: &Facts) -> Check {
             percent(little.tolerance)
         ));
     }
-    Check::judged(CheckId::Bookkeeping, off > limits::BOOKS || sampled_off, figure, limit).if_failed(
+    // Latencies end with the last output, being in flight with the end of the body.
+    let note = little.filter(|l| (l.lambda_w / l.in_flight - 1.0).abs() > l.tolerance).map(|_| {
+        "beyond Little's tolerance: requests stayed open after their last output, or did not end well"
+            .to_owned()
+    });
+    Check::judged(CheckId::Bookkeeping, off > limits::BOOKS || sampled_off, figure, limit).with_note(note).if_failed(
         "Two counts of the requests in flight disagree: this is a fault of the instrument; keep the run folder and report it.",
         [Cap::Flag(Capped::Throughput)],
     )

@@ -126,13 +126,18 @@ pub fn lane_stall(facts: &Facts, bound_caps: &[Cap]) -> Check {
             "This machine delays threads by itself, as its self-check shows: use a quieter one, then repeat `inferometer self-check`.",
         );
     }
+    // Users of a closed loop wait for their lane: what it missed is no lack of the server's.
+    let still: Nanos = seen.iter().map(|s| s.heartbeat_max).filter(|delay| *delay > allowed).sum();
+    let closed = matches!(facts.run.header.spec.load, Load::Closed(_));
+    let slowed = closed && still.0 as f64 > limits::STALLED_LOOP * facts.span().0 as f64;
+    let loop_caps = [Cap::Flag(Capped::Throughput), Cap::Withhold(Capped::Slo)];
     Check::judged(CheckId::LaneStall, worst > allowed, figure, limit)
     .if_failed(
         format!(
             "A sending thread stood still for {}: stop what else runs here, or give the client cores of its own (taskset).",
             time(worst.0 as f64)
         ),
-        bound_caps.iter().copied(),
+        bound_caps.iter().copied().chain(loop_caps.into_iter().filter(|_| slowed)),
     )
 }
 

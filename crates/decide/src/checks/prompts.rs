@@ -42,7 +42,7 @@ pub fn out_length(facts: &Facts) -> Check {
         )
     };
     Check::judged(CheckId::OutLength, share > limits::OUT_LENGTH, figure, limit).if_failed(
-        "Answers ended early: force the length (--force min_tokens) or use another field (--max-field).",
+        "Answers have another length than asked: force the length (--force min_tokens) or use another field (--max-field).",
         [Capped::Metric(Metric::Tpot), Capped::Metric(Metric::E2e), Capped::Throughput].map(Cap::Flag),
     )
 }

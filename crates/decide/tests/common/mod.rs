@@ -271,6 +271,7 @@ pub fn run(spec: Spec, requests: Vec<Request>, from: Nanos, to: Nanos) -> Run {
             ended,
             planned,
             stopped: Stopped::Finished,
+            lost: 0,
             warnings: Vec::new(),
             others: Vec::new(),
         },

@@ -100,7 +100,7 @@ impl Journal {
             }
         }
         let written = recorder.finish(footer);
-        let failed = written.error.is_some();
+        let (failed, unwritten) = (written.error.is_some(), written.counts.lost);
         if let Some(error) = written.error {
             printer.warn(&format!("the journal could not be written to its end: {error}"));
         }
@@ -111,6 +111,7 @@ impl Journal {
         // A disk too full for the footer leaves a journal that looks as if this process had been killed.
         if failed {
             run.footer.stopped = Stopped::WriteError;
+            run.footer.lost = run.footer.lost.max(unwritten);
         }
         Ok(run)
     }

@@ -188,6 +188,7 @@ pub fn run_with(requests: Vec<Request>, measure: (Nanos, Nanos), load: Load, slo
             ended,
             planned,
             stopped: Stopped::Finished,
+            lost: 0,
             warnings: Vec::new(),
             others: Vec::new(),
         },

@@ -140,7 +140,7 @@ fn marginal_part(limits: &[MarginalLimit], reports: &[MarginalReport]) -> Markup
                     }
                 }
             }
-            p.note { b { "Undecided" } " means that the data exclude neither side; a longer run would settle it." }
+            p.note { b { "Undecided" } " without a reason beside it means that the data exclude neither side; a longer run would settle it." }
         }
     }
 }

@@ -234,6 +234,7 @@ fn around(spec: Spec, requests: Vec<Request>, from: Nanos, to: Nanos) -> Run {
             ended,
             planned,
             stopped: Stopped::Finished,
+            lost: 0,
             warnings: Vec::new(),
             others: Vec::new(),
         },

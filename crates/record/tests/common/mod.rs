@@ -71,6 +71,7 @@ pub fn footer() -> Footer {
         ended: Nanos::from_secs(2),
         planned: 10,
         stopped: Stopped::Finished,
+        lost: 0,
         warnings: Vec::new(),
         others: Vec::new(),
     }
@@ -345,6 +346,7 @@ pub fn any_entry() -> impl Strategy<Value = Entry> {
             ended,
             planned,
             stopped: Stopped::Interrupted,
+            lost: planned / 2,
             warnings,
             others: Vec::new(),
         });

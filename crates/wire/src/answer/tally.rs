@@ -108,6 +108,16 @@ impl Tally {
         broken
     }
 
+    /// An event after the end mark: counts may follow it, output may not. What it would add to would be wrong.
+    pub fn after_end(&mut self, frame: &Frame<'_>) -> Result<(), String> {
+        self.counts_only(frame);
+        let mut text = String::new();
+        match frame.choices.0.iter().any(|choice| choice.write(&mut text).is_some()) {
+            true => Err("output came after [DONE]".to_owned()),
+            false => Ok(()),
+        }
+    }
+
     /// The token counts of an event.
     pub fn counts_only(&mut self, frame: &Frame<'_>) {
         let Some(counts) = frame.counts() else { return };

@@ -63,6 +63,7 @@ impl Fleet {
             } else {
                 Stopped::Finished
             },
+            lost: 0,
             warnings: std::mem::take(&mut self.warnings),
             others: Vec::new(),
         }
