@@ -80,6 +80,8 @@ pub struct Around {
     pub floor: String,
     /// Is told of the run while it goes on.
     pub heard: Option<Sender<Heard>>,
+    /// What its folder is called; `None`: by time, model and load.
+    pub name: Option<String>,
 }
 
 /// What is heard of a run while it goes on.
@@ -98,7 +100,7 @@ impl Around {
     pub fn this_program(printer: &Printer) -> Result<Self> {
         let stop = crate::signal::stop_flag()?;
         let known = crate::self_check::state::known(printer);
-        Ok(Self { stop, self_check: known.check, floor: known.source, heard: None })
+        Ok(Self { stop, self_check: known.check, floor: known.source, heard: None, name: None })
     }
 }
 
@@ -125,6 +127,13 @@ impl Site {
             Target::Http(_) => None,
         };
         Ok(Self { claim, engine })
+    }
+
+    /// Gets to know the server of a spec.
+    pub fn session(&self, spec: &Spec, stop: &Arc<AtomicBool>) -> Result<Session> {
+        let key = key(spec)?.map(Secret::new);
+        let address = self.engine.as_ref().map(Embedded::url);
+        Session::open_until(spec, address, key, stop).map_err(|error| session_failure(error).into())
     }
 
     /// Lets an engine end by itself, so that its log is whole.
@@ -189,7 +198,6 @@ pub fn measure_at(
     let stop = Arc::clone(&around.stop);
     let plan = check(&spec)?;
     let key = key(&spec)?;
-    let Site { claim, engine } = site;
 
     // A vocabulary loads on a thread of its own: where the model's name is known, while the server is asked.
     let guess = known_model(&spec);
@@ -198,10 +206,8 @@ pub fn measure_at(
         .map(|model| Tokenizer::open(&spec.workload.tokenizer, Some(model)))
         .transpose()
         .map_err(Failure::request)?;
-    let session = {
-        let address = engine.as_ref().map(Embedded::url);
-        Session::open_until(&spec, address, key.clone().map(Secret::new), &stop).map_err(session_failure)?
-    };
+    let session = site.session(&spec, &stop)?;
+    let Site { claim, engine } = site;
     spec.api.model = Some(session.model.clone());
     let tokenizer = match early {
         Some(tokenizer) if guess.as_ref() == Some(&session.model) => tokenizer,
@@ -209,7 +215,11 @@ pub fn measure_at(
     };
     let corpus = Corpus::with_tokenizer(&spec.workload, tokenizer, spec.seed).map_err(Failure::request)?;
 
-    let folder = RunFolder::create(runs, wall_ns(), &folder_name(&spec)).map_err(Failure::request)?;
+    let folder = match &around.name {
+        Some(name) => RunFolder::create_named(runs, name),
+        None => RunFolder::create(runs, wall_ns(), &folder_name(&spec)),
+    };
+    let folder = folder.map_err(Failure::request)?;
     claim.name(folder.path());
     let scrubber = Scrubber::new(secrets(&spec, key.as_deref()));
     let header = record::Header {
@@ -241,7 +251,7 @@ pub fn measure_at(
         Box::new(move || clock::cpu::of_process(pid)) as Box<dyn Fn() -> Option<Nanos> + Send>
     });
     let drive = Drive {
-        run_id: run_id(&folder),
+        run_id: run_id(&folder, around.name.is_some()),
         source: Box::new(prompts::Prompts::new(corpus, &spec, &session, folder.clone(), scrubber)),
         stop: Arc::clone(&stop),
         sink: journal.sink(),
@@ -327,10 +337,17 @@ fn secrets(spec: &Spec, key: Option<&str>) -> Vec<String> {
     headers.map(|(_, value)| value.clone()).chain(key.map(str::to_owned)).collect()
 }
 
-fn environment(spec: &Spec, session: &Session, plan: &Plan, corpus: &Corpus) -> Environment {
-    let mut environment = Environment {
+/// What is known of a measurement without a server.
+pub fn on_this_side() -> Environment {
+    Environment {
         tool_version: env!("CARGO_PKG_VERSION").to_owned(),
         client: record::client::facts(),
+        ..Environment::default()
+    }
+}
+
+fn environment(spec: &Spec, session: &Session, plan: &Plan, corpus: &Corpus) -> Environment {
+    let mut environment = Environment {
         server: session.server.clone(),
         addresses: session.addresses(),
         kernel_stamps: session.kernel_stamps() && spec.client.kernel_stamps,
@@ -340,7 +357,7 @@ fn environment(spec: &Spec, session: &Session, plan: &Plan, corpus: &Corpus) -> 
             .map_or("none: the server counts".to_owned(), |t| t.describe().to_owned()),
         workload: corpus.describe(),
         workload_hash: format!("{:016x}-{}", plan.fingerprint(), corpus.fingerprint()),
-        ..Environment::default()
+        ..on_this_side()
     };
     environment.note_unknown(&spec.labels);
     environment
@@ -355,8 +372,14 @@ fn folder_name(spec: &Spec) -> String {
     }
 }
 
-fn run_id(folder: &RunFolder) -> String {
-    folder.path().file_name().map_or_else(|| "run".to_owned(), |name| name.to_string_lossy().into_owned())
+/// What the run's requests are marked with. A folder with a name of its own has that only among the runs beside it.
+fn run_id(folder: &RunFolder, is_named: bool) -> String {
+    let name = |path: &Path| path.file_name().map(|name| name.to_string_lossy().into_owned());
+    let own = name(folder.path()).unwrap_or_else(|| "run".to_owned());
+    match folder.path().parent().and_then(name).filter(|_| is_named) {
+        Some(series) => format!("{series}-{own}"),
+        None => own,
+    }
 }
 
 /// The wall clock, for labels: nanoseconds since 1970.

@@ -51,15 +51,22 @@ impl RunFolder {
     /// # Errors
     /// The folder cannot be made.
     pub fn create(runs: &Path, wall_ns: u64, name: &str) -> Result<Self, RecordError> {
-        let base = format!("{}-{}", folder_stamp(wall_ns)?, slug(name));
+        Self::create_named(runs, &format!("{}-{}", folder_stamp(wall_ns)?, slug(name)))
+    }
+
+    /// Makes `RUNS/NAME`; `-2`, `-3`, … is added when the name is taken. Parents are made too.
+    ///
+    /// # Errors
+    /// The folder cannot be made.
+    pub fn create_named(runs: &Path, name: &str) -> Result<Self, RecordError> {
         fs::create_dir_all(runs).map_err(RecordError::io("create", runs))?;
-        let mut tried = runs.join(&base);
+        let mut tried = runs.join(name);
         for nth in 2..=MOST_ALIKE {
             // Making a folder fails when it exists, so two runs can never share one.
             match fs::create_dir(&tried) {
                 Ok(()) => return Ok(Self { path: tried }),
                 Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {
-                    tried = runs.join(format!("{base}-{nth}"));
+                    tried = runs.join(format!("{name}-{nth}"));
                 }
                 Err(e) => return Err(RecordError::io("create", &tried)(e)),
             }

@@ -1,6 +1,8 @@
 //! One request to a server, to see the shape of its answer; it puts no load on it.
 
 use std::net::TcpStream;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -73,12 +75,19 @@ pub enum ProbeError {
 
 impl Session {
     /// Opens a few connections, then sends one request with this prompt for `osl` tokens. A request
-    /// that the server rejects for a field that it does not know is sent once more without it.
-    pub fn probe(&mut self, spec: &Spec, prompt: PromptRef<'_>, osl: u32) -> Result<Probe, ProbeError> {
+    /// that the server rejects for a field that it does not know is sent once more without it. It is
+    /// given up soon after `stop` is set.
+    pub fn probe(
+        &mut self,
+        spec: &Spec,
+        prompt: PromptRef<'_>,
+        osl: u32,
+        stop: &Arc<AtomicBool>,
+    ) -> Result<Probe, ProbeError> {
         let round_trip = self.round_trip()?;
         let nobody = || ProbeError::Connect { target: self.target(), why: "no target".to_owned() };
         let to = self.destinations.first().ok_or_else(nobody)?;
-        let asker = Asker::new(to.dialer.clone(), to.headers.clone())?;
+        let asker = Asker::until(to.dialer.clone(), to.headers.clone(), Arc::clone(stop))?;
         let path = spec.api.path.as_deref().unwrap_or(spec.api.dialect.default_path());
         let limit = spec.timeouts.total.0.unwrap_or(ANSWER);
         let mut refused = ProbeError::Refused { status: 0, excerpt: String::new() };

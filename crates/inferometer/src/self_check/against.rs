@@ -152,7 +152,7 @@ fn probe(load: &Load, stop: &Arc<AtomicBool>) -> Result<Probe> {
     let corpus = Corpus::with_tokenizer(&spec.workload, tokenizer, spec.seed).map_err(Failure::request)?;
     let prompt = corpus.prompt(0, Some(load.asked.isl)).map_err(Failure::request)?;
     session
-        .probe(spec, PromptRef::from(&prompt.content), load.asked.osl)
+        .probe(spec, PromptRef::from(&prompt.content), load.asked.osl, stop)
         .map_err(|error| Failure::target(error).into())
 }
 

@@ -139,6 +139,7 @@ impl<'a> Trials<'a> {
             self_check: None,
             floor: "a self-check itself".to_owned(),
             heard: None,
+            name: None,
         };
         let measured = run::measure_within(
             trial.spec()?,
