@@ -24,6 +24,10 @@ pub enum Verdict {
 }
 
 impl Verdict {
+    /// Only a lower bound is known: of the crossing nothing was seen.
+    pub fn is_lower_bound(self) -> bool {
+        matches!(self, Verdict::NotReached | Verdict::ClientLimited)
+    }
     /// Of the process that found it: 0 an answer, 1 the limits are broken, 3 the client was the limit,
     /// 5 the probes do not decide.
     pub fn exit_code(self) -> u8 {
@@ -132,7 +136,7 @@ pub struct ProbeReport {
     pub measured: Measured,
     /// Each limit.
     pub limits: Vec<LimitAtProbe>,
-    /// The bracket after this probe; `null` where it does not enter the fit.
+    /// The bracket after this probe; `null` where it does not enter the fit, or only a lower bound is known.
     pub bracket: Option<(f64, f64)>,
 }
 
@@ -225,7 +229,7 @@ pub struct CapacityAnswer {
     pub unloaded_ttft_ns: Option<f64>,
     /// The closed-loop ramp.
     pub ramp: Vec<StageReport>,
-    /// Each limit's own crossing.
+    /// Each limit's own crossing; none where only a lower bound is known.
     pub curves: Vec<Curve>,
     /// Every probe of the search, in order.
     pub probes: Vec<ProbeReport>,

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::answer::CapacityAnswer;
+use super::answer::{CapacityAnswer, Verdict};
 use super::words::figure;
 
 /// Servers like this one, for a demand and by accelerator.
@@ -30,7 +30,9 @@ impl Fleet {
         }
         let is_rate = answer.over == "rate";
         let servers = |holds: Option<f64>| {
-            let holds = holds.filter(|holds| is_rate && *holds > 0.0)?;
+            // Of a server that holds no load, no number would do.
+            let is_held = is_rate && answer.verdict != Verdict::Unmet;
+            let holds = holds.filter(|holds| is_held && *holds > 0.0)?;
             Some((demand_per_s? / holds).ceil() as u64)
         };
         let count = accelerators.filter(|count| *count > 0 && is_rate);
@@ -68,14 +70,14 @@ impl Fleet {
 mod tests {
     use super::*;
 
-    fn fleet(low: Option<f64>, high: Option<f64>, demand: f64) -> Fleet {
-        let answer = CapacityAnswer {
+    fn answer(low: Option<f64>, high: Option<f64>) -> CapacityAnswer {
+        CapacityAnswer {
             over: "rate".to_owned(),
             value: Some(40.96),
             low,
             high,
             confidence: 0.95,
-            verdict: super::super::Verdict::Resolved,
+            verdict: Verdict::Resolved,
             limited_by: None,
             goodput_per_s: None,
             sentence: String::new(),
@@ -87,8 +89,11 @@ mod tests {
             ramp: Vec::new(),
             curves: Vec::new(),
             probes: Vec::new(),
-        };
-        Fleet::of(&answer, Some(8), Some(demand)).expect("both are named")
+        }
+    }
+
+    fn fleet(low: Option<f64>, high: Option<f64>, demand: f64) -> Fleet {
+        Fleet::of(&answer(low, high), Some(8), Some(demand)).expect("both are named")
     }
 
     #[test]
@@ -101,6 +106,9 @@ mod tests {
         assert_eq!(fleet(Some(38.0), Some(43.0), 38.0).servers_high, Some(1));
         let least = fleet(Some(38.0), None, 900.0);
         assert_eq!((least.servers_low, least.servers_high), (None, Some(24)));
+        let unmet = CapacityAnswer { verdict: Verdict::Unmet, ..answer(None, Some(5.0)) };
+        let unmet = Fleet::of(&unmet, None, Some(900.0)).expect("a demand is named");
+        assert_eq!((unmet.servers_low, unmet.servers_high), (None, None), "no number of servers would do");
         let none = fleet(None, None, 900.0);
         assert!(none.words().is_some_and(|words| words.contains("not known")));
     }

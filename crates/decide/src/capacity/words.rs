@@ -4,23 +4,20 @@ use spec::Span;
 
 use super::answer::{CapacityAnswer, Needs, Verdict};
 use super::settings::{Over, Settings};
+use crate::words::{counted, fixed, number, plain};
 
 /// A load with its unit: `41 req/s`, `300 in flight`, `120 users`.
 pub fn load(over: Over, value: f64) -> String {
     match over {
         Over::Rate { .. } => format!("{} req/s", figure(value)),
-        Over::Concurrency => format!("{value:.0} in flight"),
-        Over::Users { .. } => format!("{value:.0} users"),
+        Over::Concurrency => format!("{} in flight", fixed(value, 0)),
+        Over::Users { .. } => format!("{} users", fixed(value, 0)),
     }
 }
 
-/// A rate with three significant digits.
+/// A rate with three significant digits and nothing that carries none: `41.3`, `16`, `2,896`.
 pub fn figure(value: f64) -> String {
-    if value <= 0.0 || !value.is_finite() {
-        return value.to_string();
-    }
-    let digits = (2 - value.log10().floor() as i32).clamp(0, 9) as usize;
-    let text = format!("{value:.digits$}");
+    let text = number(value);
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
 }
 
@@ -48,6 +45,7 @@ pub(super) fn sentence(settings: &Settings, answer: &CapacityAnswer) -> String {
     let limits = limits.join(" and ");
     let of = |v: Option<f64>| v.map_or("an unknown load".to_owned(), |v| load(over, v));
     let percent = (answer.confidence * 100.0).round();
+    let width = plain(settings.width * 100.0);
     let bracket = match (answer.low, answer.high) {
         (Some(low), Some(high)) => {
             format!(" ({}–{}, {percent} % confidence)", bare(over, low), bare(over, high))
@@ -67,14 +65,11 @@ pub(super) fn sentence(settings: &Settings, answer: &CapacityAnswer) -> String {
         Verdict::Unresolved if answer.value.is_some() => {
             let needs = match answer.needs {
                 Some(Needs::Requests { requests }) => {
-                    format!(
-                        "; a bracket of {} % would take about {requests} requests",
-                        settings.width * 100.0
-                    )
+                    format!("; a bracket of {width} % would take about {}", counted(requests, "request"))
                 }
                 Some(Needs::Repeats { repeats }) => format!(
-                    "; the server differs from run to run, and a bracket of {} % would take about {repeats} probes",
-                    settings.width * 100.0
+                    "; the server differs from run to run, and a bracket of {width} % would take about {}",
+                    counted(repeats, "probe")
                 ),
                 None => String::new(),
             };
@@ -93,6 +88,11 @@ pub(super) fn sentence(settings: &Settings, answer: &CapacityAnswer) -> String {
                 of(answer.low)
             )
         }
+        Verdict::ClientLimited if answer.low.is_none() => {
+            format!(
+                "{process} nothing is known of what this server holds with {limits}: this client was the limit"
+            )
+        }
         Verdict::ClientLimited => format!(
             "{process} this server holds at least {} with {limits}; this client cannot load it further",
             of(answer.low)
@@ -106,7 +106,7 @@ pub(super) fn sentence(settings: &Settings, answer: &CapacityAnswer) -> String {
 }
 
 fn bare(over: Over, value: f64) -> String {
-    if over.is_whole() { format!("{value:.0}") } else { figure(value) }
+    if over.is_whole() { fixed(value, 0) } else { figure(value) }
 }
 
 #[cfg(test)]
@@ -117,7 +117,7 @@ mod tests {
     fn figures_have_three_digits() {
         assert_eq!(
             [0.418_9, 41.26, 16.0, 2896.4, 0.000_123_4].map(figure),
-            ["0.419", "41.3", "16", "2896", "0.000123"]
+            ["0.419", "41.3", "16", "2,896", "0.000123"]
         );
     }
 }

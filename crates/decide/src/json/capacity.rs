@@ -32,7 +32,7 @@ pub struct CapacityDocument {
     pub unloaded_ttft_ns: Option<Num>,
     /// The closed-loop ramp before the search.
     pub ramp: Vec<StageReport>,
-    /// Each limit's own crossing and its fitted curve.
+    /// Each limit's own crossing and its fitted curve; none where only a lower bound is known.
     pub curves: Vec<Curve>,
     /// Every probe, in order.
     pub probes: Vec<ProbeReport>,
@@ -45,7 +45,7 @@ pub struct CapacityDocument {
 /// May the answer be believed?
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct SearchTrust {
-    /// `limited` when a probe was set aside.
+    /// `limited` when a probe was set aside, or the client ended the search.
     pub verdict: TrustVerdict,
     /// Probes that the client spoilt; they are in no figure.
     pub client_limited_probes: u64,
@@ -88,7 +88,8 @@ impl CapacityDocument {
     ) -> Self {
         let spoilt = |p: &&ProbeReport| matches!(p.verdict, ProbeVerdict::ClientLimited { .. });
         let client_limited_probes = answer.probes.iter().filter(spoilt).count() as u64;
-        let verdict = if client_limited_probes == 0 { TrustVerdict::Valid } else { TrustVerdict::Limited };
+        let is_limited = client_limited_probes > 0 || answer.verdict == Verdict::ClientLimited;
+        let verdict = if is_limited { TrustVerdict::Limited } else { TrustVerdict::Valid };
         Self {
             schema_version: record::SCHEMA_VERSION,
             tool: Tool { name: "inferometer".to_owned(), version: environment.tool_version.clone() },

@@ -3,7 +3,7 @@
 
 use decide::capacity::{Kind, Latency, Needs, Over, ProbeReport, ProbeVerdict, figure, load_words};
 use decide::json::CapacityDocument;
-use decide::words::{count, percent, time};
+use decide::words::{count, counted, percent, time};
 
 use super::table::{Cell, Table};
 use super::{INDENT, Screen};
@@ -13,7 +13,9 @@ use crate::style::{Style, Tone};
 pub fn capacity(style: &Style, document: &CapacityDocument) -> String {
     let mut screen = Screen { style, out: String::new() };
     screen.answer(&format!("{}.", document.verdict.answer));
-    if let Some(words) = document.fleet.and_then(|fleet| fleet.words()) {
+    // Where no load is held, no number of servers would do.
+    let fleet = document.fleet.filter(|_| document.answer.low.is_some());
+    if let Some(words) = fleet.and_then(|fleet| fleet.words()) {
         screen.hanging(INDENT, INDENT.len(), &words);
         screen.line("");
     }
@@ -27,7 +29,7 @@ pub fn capacity(style: &Style, document: &CapacityDocument) -> String {
 pub fn probe(style: &Style, over: Over, probe: &ProbeReport) -> String {
     let load = load_words(over, probe.load);
     let what = purpose(probe.kind);
-    let requests = format!("{} requests", count(probe.measured.intended));
+    let requests = counted(probe.measured.intended, "request");
     let bracket = probe.bracket.map(|(low, high)| format!("bracket {}–{}", figure(low), figure(high)));
     let parts: Vec<String> = [Some(load), Some(requests), bracket].into_iter().flatten().collect();
     let text = style.plain(&parts.join("   "));
@@ -122,23 +124,23 @@ impl Screen<'_> {
     fn unresolved(&mut self, document: &CapacityDocument) {
         let needs = match document.answer.needs {
             Some(Needs::Requests { requests }) => {
-                Some(format!("a narrower bracket takes about {} requests in all", count(requests)))
+                Some(format!("a narrower bracket takes about {} in all", counted(requests, "request")))
             }
             Some(Needs::Repeats { repeats }) => Some(format!(
-                "the server differs from run to run: a narrower bracket takes about {} probes",
-                count(repeats)
+                "the server differs from run to run: a narrower bracket takes about {}",
+                counted(repeats, "probe")
             )),
             None => None,
         };
         let spoilt = document.trust.client_limited_probes;
         let spoilt = (spoilt > 0)
-            .then(|| format!("{} of the probes say nothing: this client was the limit", count(spoilt)));
+            .then(|| format!("{} set aside: this client was the limit", counted(spoilt, "probe")));
         for note in needs.iter().chain(&spoilt).chain(&document.notes) {
             self.hanging(&format!("{INDENT}- "), 4, note);
         }
         let search = format!(
-            "{} requests in {}",
-            count(document.answer.requests),
+            "{} in {}",
+            counted(document.answer.requests, "request"),
             time(document.answer.duration_ns as f64)
         );
         self.hanging(INDENT, INDENT.len(), &search);

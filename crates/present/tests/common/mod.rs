@@ -391,7 +391,8 @@ pub fn some_failed() -> Run {
 
 /// One request, one user.
 pub fn single() -> Run {
-    let mut spec = spec(Load::Closed(Closed { concurrency: 1, think: Span(Nanos::ZERO) }));
+    let mut spec =
+        spec(Load::Closed(Closed { concurrency: 1, think: Span::default(), start_over: Span::default() }));
     spec.phases.warmup = Warmup::Requests(0);
     spec.phases.measure = Extent::Requests(1);
     let mut only = request(0, Phase::Measure, Nanos::from_millis(1), &mut Noise(5), 16);
@@ -472,7 +473,11 @@ fn closed_loop(users: u32, seed: u64) -> Run {
     let mut noise = Noise(seed ^ u64::from(users));
     let (from, to) = (Nanos::from_secs(2), Nanos::from_secs(32));
     let wait = 370.0 * f64::from(users.saturating_sub(PLACES)) / f64::from(PLACES);
-    let mut spec = spec(Load::Closed(Closed { concurrency: users, think: Span(Nanos::ZERO) }));
+    let mut spec = spec(Load::Closed(Closed {
+        concurrency: users,
+        think: Span::default(),
+        start_over: Span::default(),
+    }));
     spec.seed = seed;
     spec.slo = Slo {
         joint: vec![joint(Metric::Ttft, 500.0), joint(Metric::Tpot, 16.0)],

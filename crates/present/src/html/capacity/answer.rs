@@ -45,6 +45,9 @@ fn standing(document: &CapacityDocument) -> (&'static str, String) {
     };
     match document.trust.verdict {
         TrustVerdict::Valid => (if is_answer { "valid" } else { "limited" }, format!("Valid: {found}")),
+        TrustVerdict::Limited if document.trust.client_limited_probes == 0 => {
+            ("limited", format!("Limited: {found}"))
+        }
         TrustVerdict::Limited => {
             let spoilt = counted(document.trust.client_limited_probes, "probe");
             ("limited", format!("Limited: {found}, with {spoilt} set aside"))
@@ -127,7 +130,9 @@ fn checks(document: &CapacityDocument, load: Load) -> Markup {
     };
     let (below, above) = (of(Kind::Below), of(Kind::Above));
     html! {
-        @if below.is_empty() {
+        @if below.is_empty() && load.whole && document.answer.verdict == Verdict::Resolved {
+            (check("pass", "Lower loads hold", "the stages of the ramp below the bracket", None))
+        } @else if below.is_empty() {
             (check("unknown", "Lower loads", "none was checked", Some("The search ended before it looked whether every lower load holds.")))
         } @else if below.iter().all(|probe| !probe.verdict.failed()) {
             (check("pass", "Lower loads hold", &list(&below), None))
@@ -228,7 +233,7 @@ fn tiles(document: &CapacityDocument, load: Load) -> Vec<Tile> {
     let mut out = Vec::new();
     let (low, high) = (answer.low.map(|x| x.0), answer.high.map(|x| x.0));
     let confidence = percent(answer.confidence.0);
-    let lower_bound = matches!(answer.verdict, Verdict::NotReached | Verdict::ClientLimited);
+    let lower_bound = answer.verdict.is_lower_bound();
     match (answer.value, low, high) {
         (Some(value), _, _) => {
             let name = match answer.verdict {

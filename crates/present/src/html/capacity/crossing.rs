@@ -16,7 +16,9 @@ pub(super) fn section(document: &CapacityDocument, load: Load) -> Markup {
     html! {
         section id="limits" {
             h2 { "Where the limits are crossed" }
-            @if document.curves.is_empty() {
+            @if document.answer.verdict.is_lower_bound() {
+                p.lead { "No crossing was seen: every limit held as far as loads could be tried, and what lies beyond is not known." }
+            } @else if document.curves.is_empty() {
                 p.lead { "No probe could be fitted, so no crossing is known." }
             } @else {
                 p.lead {
