@@ -205,8 +205,13 @@ pub fn load(spec: &Spec) -> String {
             } else {
                 String::new()
             };
+            let start = if closed.start_over.0.0 > 0 {
+                format!(", begun over {}", limit_time(closed.start_over.0.0 as f64))
+            } else {
+                String::new()
+            };
             let users = u64::from(closed.concurrency);
-            format!("{}{think} in a closed loop", counted(users, "user"))
+            format!("{}{think} in a closed loop{start}", counted(users, "user"))
         }
         Load::Open(open) if open.rate.is_infinite() => "all requests at once".to_owned(),
         Load::Open(open) => {

@@ -37,12 +37,10 @@ pub fn sweep(args: &SweepArgs) -> Result<(Loads, Vec<Spec>)> {
     let base = base(&args.subject)?;
     let of = |text: String| {
         let mut load = LoadArgs {
-            concurrency: None,
             think: args.load.think.clone(),
-            rate: None,
             burstiness: args.load.burstiness.clone(),
             cap: args.load.cap.clone(),
-            ramp: None,
+            ..LoadArgs::default()
         };
         let users = match &loads {
             Loads::Concurrency(_) => load.concurrency.insert(text).parse().ok(),
@@ -63,8 +61,7 @@ pub fn sweep(args: &SweepArgs) -> Result<(Loads, Vec<Spec>)> {
 /// The specs of a sweep that goes on, with what no record keeps (secrets) from flags; anything else
 /// that flags would change is refused.
 pub fn resumed(args: &SweepArgs, kept: &[Spec], folder: &Path) -> Result<Vec<Spec>> {
-    let none =
-        LoadArgs { concurrency: None, think: None, rate: None, burstiness: None, cap: None, ramp: None };
+    let none = LoadArgs::default();
     let flags = flags(&args.subject, &none, &args.settings)?;
     let over = base(&args.subject)?;
     kept.iter().map(|kept| again(flags.clone(), over.clone(), kept, "sweep", folder)).collect()
@@ -85,22 +82,14 @@ pub fn capacity(args: &CapacityArgs) -> Result<Spec> {
         .hint("--budget 20m bounds the time of all probes")])
         .into());
     }
-    let load = LoadArgs {
-        concurrency: Some("1".to_owned()),
-        think: None,
-        rate: None,
-        burstiness: None,
-        cap: None,
-        ramp: None,
-    };
+    let load = LoadArgs { concurrency: Some("1".to_owned()), ..LoadArgs::default() };
     resolved(flags(&args.subject, &load, &args.settings)?, base(&args.subject)?)
 }
 
 /// The spec of a search that goes on, with what no record keeps (secrets) from flags; anything else
 /// that flags would change is refused.
 pub fn resumed_search(args: &CapacityArgs, kept: &Spec, folder: &Path) -> Result<Spec> {
-    let none =
-        LoadArgs { concurrency: None, think: None, rate: None, burstiness: None, cap: None, ramp: None };
+    let none = LoadArgs::default();
     let flags = flags(&args.subject, &none, &args.settings)?;
     again(flags, base(&args.subject)?, kept, "search", folder)
 }
@@ -168,6 +157,7 @@ fn gathered(subject: &SubjectArgs, load: &LoadArgs, args: &SettingArgs) -> Resul
     for (flag, key, value) in [
         ("--concurrency", "load.concurrency", &load.concurrency),
         ("--think", "load.think", &load.think),
+        ("--start-over", "load.start_over", &load.start_over),
         ("--rate", "load.rate", &load.rate),
         ("--burstiness", "load.burstiness", &load.burstiness),
         ("--cap", "load.cap", &load.cap),

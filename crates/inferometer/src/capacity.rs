@@ -2,6 +2,7 @@
 //! runs over HTTP or in virtual time, and the folder that they lie in.
 
 mod http;
+mod idle;
 mod kept;
 mod page;
 mod simulated;
@@ -22,7 +23,7 @@ use crate::failure::Failure;
 use crate::printer::Printer;
 use crate::run::{self, Around, Site};
 use http::Probes;
-use kept::{Asked, Kept};
+use kept::{Asked, Found, Kept};
 pub use page::report;
 
 /// The answer, in the folder of the search.
@@ -105,14 +106,18 @@ fn told(
     args: &CapacityArgs,
     printer: &Printer,
 ) -> Result<u8> {
-    let document = document(asked, spec, answer);
+    let found = match kept {
+        Some(kept) => kept.found(),
+        None => Some(simulated_on(spec)?),
+    };
+    let document = document(asked, spec, answer, found);
     let json = document.to_json();
     let mut whole = true;
     if let Some(kept) = kept {
         let written = write_json_file(&kept.path().join(ANSWER), &json);
         whole = derived::is_written(written, printer) && kept.is_whole();
         if args.settings.record.html {
-            whole &= derived::is_written(page::write(kept.path(), asked, answer), printer);
+            whole &= derived::is_written(page::write(kept.path(), asked, &document), printer);
         }
     } else if args.settings.record.html {
         printer.warn("no page was written: a search in virtual time keeps no folder");
@@ -135,21 +140,33 @@ fn told(
     Ok(derived::exit_code(code, whole))
 }
 
-fn document(asked: &Asked, spec: &Spec, answer: &CapacityAnswer) -> CapacityDocument {
-    let environment =
-        Environment { tool_version: env!("CARGO_PKG_VERSION").to_owned(), ..Environment::default() };
+/// Where a search in virtual time is made: on this side alone.
+fn simulated_on(spec: &Spec) -> Result<Found> {
+    let started = record::folder::rfc3339(run::wall_ns())?;
+    let environment = Environment { started, ..run::on_this_side() };
+    Ok(Found { model: run::known_model(spec), environment })
+}
+
+fn document(asked: &Asked, spec: &Spec, answer: &CapacityAnswer, found: Option<Found>) -> CapacityDocument {
+    // Without a probe nothing was found.
+    let Found { model, environment } =
+        found.unwrap_or_else(|| Found { model: run::known_model(spec), environment: run::on_this_side() });
+    let mut spec = spec.clone();
+    spec.api.model = model;
+    let spec = &spec;
     let fleet = Fleet::of(answer, asked.accelerators, asked.demand.map(Rate::per_second));
     CapacityDocument::new(answer, fleet, spec, &environment)
 }
 
 /// The answer of a folder again, from its recorded probes, and what was asked.
-fn replayed(folder: &Path, analysis: &AnalysisArgs) -> Result<(Asked, CapacityAnswer)> {
+fn replayed(folder: &Path, analysis: &AnalysisArgs) -> Result<(Asked, CapacityDocument)> {
     let mut asked = kept::asked(folder)?;
     asked::reanalysis(&mut asked.spec, analysis, None)?;
     let settings = settings(&asked, &asked.spec)?;
-    let recorded = Kept::open(folder)?.probes()?;
-    let answer = search(&settings, &mut Replay::new(recorded, None), &mut |_| {});
-    Ok((asked, answer))
+    let kept = Kept::open(folder)?;
+    let answer = search(&settings, &mut Replay::new(kept.probes()?, None), &mut |_| {});
+    let document = document(&asked, &asked.spec, &answer, kept.found());
+    Ok((asked, document))
 }
 
 /// Shows the answer of a folder.
@@ -162,14 +179,13 @@ pub fn show(args: &ShowArgs, printer: &Printer) -> Result<u8> {
         ))
         .into());
     }
-    let (asked, answer) = replayed(&args.dir, &args.analysis)?;
-    let document = document(&asked, &asked.spec, &answer);
+    let (_, document) = replayed(&args.dir, &args.analysis)?;
     if args.json {
         printer.data(&serde_json::to_string_pretty(&document.to_json())?)?;
     } else {
         printer.say(&present::terminal::capacity(&printer.style, &document));
     }
-    Ok(answer.verdict.exit_code())
+    Ok(document.verdict.exit_code)
 }
 
 /// What flags ask of the search.

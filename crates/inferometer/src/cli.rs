@@ -194,7 +194,7 @@ pub struct SettingArgs {
 }
 
 /// When requests leave.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Load")]
 pub struct LoadArgs {
     /// Closed loop: this many users, each waits for its answer (default without a rate: 1).
@@ -203,6 +203,9 @@ pub struct LoadArgs {
     /// Closed loop: pause of a user between an answer and the next request.
     #[arg(long, value_name = "TIME")]
     pub think: Option<String>,
+    /// Closed loop: the users begin one after another, evenly over this time.
+    #[arg(long, value_name = "TIME")]
+    pub start_over: Option<String>,
     /// Open loop: arrivals per second on a timetable, whatever returns (`6`, `0.42`, `30/min`, `inf`).
     #[arg(long, short, value_name = "RATE")]
     pub rate: Option<String>,

@@ -52,7 +52,11 @@ fn load(seconds: u64, gap_us: impl Fn(f64) -> f64) -> Run {
         }
     }
     requests.sort_by_key(|r| r.intended);
-    let load = Load::Closed(Closed { concurrency: 4, think: spec::Span(Nanos::ZERO) });
+    let load = Load::Closed(Closed {
+        concurrency: 4,
+        think: spec::Span::default(),
+        start_over: spec::Span::default(),
+    });
     run_with(requests, (Nanos::ZERO, Nanos::from_secs(seconds)), load, Slo::default())
 }
 

@@ -46,8 +46,8 @@ impl Iterator for OpenIntents {
     }
 }
 
-/// Closed loop: requests in the order in which freed users take them. Every user begins at once;
-/// from its second request on, `at` is the think time.
+/// Closed loop: requests in the order in which freed users take them. When a user begins is told by
+/// [`Closed::start_of`]; from its second request on, `at` is the think time.
 ///
 /// `phase` is exact where counts decide. Where the clock does, it is [`Phase::Measure`] and the
 /// driver asks its [`PhaseTracker`].

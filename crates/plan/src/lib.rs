@@ -262,6 +262,10 @@ impl Plan {
             Load::Closed(closed) => {
                 hash.word(u64::from(closed.concurrency));
                 hash.word(closed.think.0.0);
+                // Plans without it keep the fingerprints that they had.
+                if closed.start_over.0 > Nanos::ZERO {
+                    hash.word(closed.start_over.0.0);
+                }
             }
         }
         let (kind, amount) = match self.phases.warmup {

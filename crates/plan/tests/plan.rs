@@ -58,7 +58,7 @@ fn open(rate: f64, shape: f64) -> Open {
     }
 }
 fn closed(concurrency: u32, think: f64) -> Load {
-    Load::Closed(Closed { concurrency, think: secs(think) })
+    Load::Closed(Closed { concurrency, think: secs(think), start_over: secs(0.0) })
 }
 fn intents(plan: &Plan) -> Vec<Intent> {
     plan.open_intents().into_iter().flatten().collect()

@@ -169,11 +169,13 @@ impl Draft {
         if open && !closed {
             base.load.concurrency = None;
             base.load.think = None;
+            base.load.start_over = None;
         }
         if closed && !open {
             base.load = LoadDraft {
                 concurrency: base.load.concurrency,
                 think: base.load.think,
+                start_over: base.load.start_over,
                 ..Default::default()
             };
         }

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::units::{Burstiness, Limit, Rate, Span};
+use crate::units::{Burstiness, Limit, Nanos, Rate, Span};
 
 /// The load model (definitions §7).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -23,6 +23,18 @@ pub struct Closed {
     pub concurrency: u32,
     /// Pause of a user between an answer and the next request.
     pub think: Span,
+    /// The users begin one after another, evenly over this span; 0: all at once.
+    #[serde(default)]
+    pub start_over: Span,
+}
+
+impl Closed {
+    /// When a user, counted from 0, begins.
+    pub fn start_of(&self, user: u32) -> Nanos {
+        let whole = u128::from(self.start_over.0.0) * u128::from(user);
+        // Below the span, which fits.
+        Nanos((whole / u128::from(self.concurrency.max(user + 1))) as u64)
+    }
 }
 
 /// Open loop.
@@ -109,7 +121,6 @@ pub struct Timeouts {
 
 impl Default for Timeouts {
     fn default() -> Self {
-        use crate::units::Nanos;
         Self {
             connect: Limit(Some(Nanos::from_secs(10))),
             first_token: Limit(Some(Nanos::from_secs(300))),

@@ -116,6 +116,13 @@ fn load(draft: LoadDraft, faults: &mut Faults) -> Load {
                     "concurrency N with think, or rate alone",
                 );
             }
+            if draft.start_over.is_some() {
+                faults.add(
+                    "load.start_over",
+                    "`start_over` is the time over which users begin; with `rate` there are no users",
+                    "concurrency N with start_over, or rate alone (a rate that grows: ramp)",
+                );
+            }
             if draft.cap == Some(0) {
                 faults.add("load.cap", "a cap of 0 lets nothing through", "at least 1, or no cap");
             }
@@ -167,12 +174,20 @@ fn load(draft: LoadDraft, faults: &mut Faults) -> Load {
                     "concurrency N with think",
                 );
             }
+            if users.is_none() && draft.start_over.is_some() {
+                faults.add(
+                    "load.start_over",
+                    "`start_over` is the time over which users begin, but no `concurrency` is given",
+                    "concurrency N with start_over",
+                );
+            }
             if users == Some(0) {
                 faults.add("load.concurrency", "a concurrency of 0 has no user who would send", "at least 1");
             }
             Load::Closed(Closed {
                 concurrency: users.unwrap_or(1),
                 think: draft.think.unwrap_or(Span(Nanos::ZERO)),
+                start_over: draft.start_over.unwrap_or(Span(Nanos::ZERO)),
             })
         }
     }

@@ -144,6 +144,8 @@ section!(
         concurrency: u32,
         /// Closed loop: pause of a user between an answer and the next request. Default: 0s.
         think: Span,
+        /// Closed loop: the users begin one after another, evenly over this time. Default: 0s, all at once.
+        start_over: Span,
     }
 );
 section!(

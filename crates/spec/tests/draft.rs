@@ -25,7 +25,7 @@ fn with_target(text: &str) -> Spec {
 #[test]
 fn every_default_is_written_out() {
     let spec = resolved("target: sim://llama-3.1-8b@h100");
-    assert_eq!(spec.load, Load::Closed(Closed { concurrency: 1, think: secs(0) }));
+    assert_eq!(spec.load, Load::Closed(Closed { concurrency: 1, think: secs(0), start_over: secs(0) }));
     assert_eq!(spec.phases.warmup, Warmup::Requests(2));
     assert_eq!(spec.phases.measure, Extent::Duration(secs(30)));
     assert_eq!(spec.phases.drain, secs(30));
@@ -112,7 +112,10 @@ fn loads_in_every_form() {
             open(6.0, 0.25, Some(16), ramp.clone()),
         ),
         ("load: {rate: 6/s, ramp: \"1/s:30s\"}", open(6.0, 1.0, None, ramp)),
-        ("load: {concurrency: 16, think: 8s}", Load::Closed(Closed { concurrency: 16, think: secs(8) })),
+        (
+            "load: {concurrency: 16, think: 8s}",
+            Load::Closed(Closed { concurrency: 16, think: secs(8), start_over: secs(0) }),
+        ),
         ("load: {rate: 6, cap: null, ramp: ~}", open(6.0, 1.0, None, None)),
     ] {
         assert_eq!(with_target(text).load, want, "{text}");
@@ -279,7 +282,7 @@ fn a_closed_flag_drops_the_files_open_loop() {
     flags.set("load.concurrency", "8").unwrap();
     assert_eq!(
         flags.over(file).resolve().unwrap().load,
-        Load::Closed(Closed { concurrency: 8, think: secs(0) })
+        Load::Closed(Closed { concurrency: 8, think: secs(0), start_over: secs(0) })
     );
 }
 
@@ -328,8 +331,11 @@ fn any_load() -> impl Strategy<Value = Load> {
     let shape = prop_oneof![0.01f64..50.0, Just(f64::INFINITY)];
     let ramp = proptest::option::of((0.01f64..99.0, 1u64..1_000_000_000_000));
     prop_oneof![
-        (1u32..5_000, 0u64..100_000_000_000)
-            .prop_map(|(concurrency, ns)| Load::Closed(Closed { concurrency, think: Span(Nanos(ns)) })),
+        (1u32..5_000, 0u64..100_000_000_000).prop_map(|(concurrency, ns)| Load::Closed(Closed {
+            concurrency,
+            think: Span(Nanos(ns)),
+            start_over: Span(Nanos(ns / 3)),
+        })),
         (0.001f64..1e4, shape, proptest::option::of(1u32..999), ramp).prop_map(|(rate, shape, cap, ramp)| {
             Load::Open(Open {
                 rate: Rate::new(rate).unwrap(),

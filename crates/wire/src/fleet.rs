@@ -451,8 +451,8 @@ impl Fleet {
         queue: &Arc<Queue>,
         place: Place,
     ) -> Result<Sent, DriveError> {
-        let think = match &spec.load {
-            Load::Closed(closed) => closed.think.0,
+        let load = match &spec.load {
+            Load::Closed(closed) => closed.clone(),
             Load::Open(_) => return Err(DriveError::Plan("it has users, the load has none")),
         };
         let (naps, asleep) = channel();
@@ -463,7 +463,7 @@ impl Fleet {
         let lanes = self.lanes.len() as u32;
         // The origin lies a moment ahead, and nothing is sent before it.
         clock::Pacer::new(clock).wait_until(Nanos::ZERO);
-        let closed = Closed { queue: queue.clone(), think, naps };
+        let closed = Closed { queue: queue.clone(), load, naps };
         for (number, lane) in (0_u32..).zip(&self.lanes) {
             let users = (0..plan.users().unwrap_or(0)).filter(|u| u % lanes == number).collect();
             let _ = lane.commands.send(Command::Go(closed.clone(), users));

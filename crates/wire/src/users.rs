@@ -114,7 +114,7 @@ pub(crate) struct Nap {
 #[derive(Clone)]
 pub(crate) struct Closed {
     pub queue: Arc<Queue>,
-    pub think: Nanos,
+    pub load: spec::Closed,
     pub naps: Sender<Nap>,
 }
 
@@ -126,7 +126,8 @@ pub(crate) async fn user(
     out: &Sender<Output>,
     in_flight: &Rc<Cell<u32>>,
 ) {
-    let mut intended = Nanos::ZERO;
+    let think = closed.load.think.0;
+    let mut intended = closed.load.start_of(number);
     loop {
         if intended > desk.time.now() {
             let (wake, woken) = oneshot::channel();
@@ -151,6 +152,6 @@ pub(crate) async fn user(
         let free = row.closed.unwrap_or(dispatched);
         let unreachable = matches!(row.state, State::Failed { class: FailureClass::Connect, .. });
         give_off(desk, out, row, text);
-        intended = free + if unreachable { closed.think.max(AFTER_NO_CONNECTION) } else { closed.think };
+        intended = free + if unreachable { think.max(AFTER_NO_CONNECTION) } else { think };
     }
 }

@@ -145,6 +145,23 @@ fn users_who_think() {
     }
 }
 
+/// Four users over 200 ms begin at 0, 50, 100 and 150 ms.
+#[test]
+fn users_begin_one_after_another() {
+    let server = quick();
+    let mut load = closed(4);
+    if let spec::Load::Closed(closed) = &mut load {
+        closed.think = Span(ms(400));
+        closed.start_over = Span(ms(200));
+    }
+    let ran = run(&spec(&server.url(), load, Extent::Requests(8)));
+    for user in 0..4 {
+        let first = ran.rows.iter().find(|r| r.user == Some(user)).expect("a first request");
+        assert_eq!(first.intended, ms(50 * u64::from(user)));
+        assert!(first.write_begin.unwrap() >= first.intended);
+    }
+}
+
 /// By time: warm-up hands over without a pause, and nothing is intended past the end.
 #[test]
 fn phases_by_time() {

@@ -30,9 +30,8 @@ impl Search<'_> {
         };
         let (value, low, high) = self.numbers(ending);
         let binding = self.fit.as_ref().map(Fit::binding);
-        let limited_by = binding
-            .filter(|_| !matches!(verdict, Verdict::NotReached | Verdict::ClientLimited))
-            .map(|c| self.settings.criteria[c].text.clone());
+        let limited_by =
+            binding.filter(|_| !verdict.is_lower_bound()).map(|c| self.settings.criteria[c].text.clone());
         let mut answer = CapacityAnswer {
             over: self.settings.over.name().to_owned(),
             value,
@@ -44,7 +43,7 @@ impl Search<'_> {
             goodput_per_s: value.and_then(|v| self.goodput(v)),
             sentence: String::new(),
             needs: None,
-            notes: self.notes.clone(),
+            notes: self.notes.iter().chain(&self.asker.notes).cloned().collect(),
             requests: self.asker.requests,
             duration_ns: self.asker.time.0,
             unloaded_ttft_ns: self.ramp.as_ref().and_then(|r| r.ttft).map(|s| s * 1e9),
@@ -58,6 +57,11 @@ impl Search<'_> {
         }
         if ending == Ending::Exhausted {
             answer.needs = self.needs(&answer);
+        }
+        if verdict.is_lower_bound() {
+            // What the fit says of loads that nobody tried is its prior.
+            answer.curves.clear();
+            answer.probes.iter_mut().for_each(|p| p.bracket = None);
         }
         answer.sentence = words::sentence(self.settings, &answer);
         answer

@@ -28,7 +28,7 @@ pub use answer::{
 pub use criterion::{Criterion, Unsearchable};
 pub use fleet::Fleet;
 pub use replay::{Recorded, Replay};
-pub use runner::{Ask, Finished, Halt, Kind, Look, Next, ProbeTrust, Runner, Seen};
+pub use runner::{Ask, Finished, Halt, Kind, Look, Next, ProbeTrust, Runner, Seen, Waited};
 pub use search::search;
 pub use settings::{Control, Over, Settings};
 pub use virtual_time::{Happened, Simulated, VirtualRunner, What};

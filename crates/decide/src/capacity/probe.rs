@@ -11,6 +11,7 @@ use super::guard::diverges;
 use super::ramp::{Asker, again};
 use super::runner::{Finished, Halt, Kind, Look, Next, ProbeTrust, Seen};
 use super::settings::{FIRST_LOOK, Over, Settings};
+use super::stats::mean;
 
 /// Misses in the last third that end a hopeless probe, at two successive looks.
 const HOPELESS: f64 = 0.8;
@@ -37,6 +38,8 @@ pub(super) struct Rule {
     pub pools: Vec<Option<Pool>>,
     /// Where the crossing is thought to lie.
     pub centre: f64,
+    /// What is in flight at this load when the server is full, by the ramp.
+    pub full: f64,
 }
 
 struct Progress<'a> {
@@ -52,8 +55,14 @@ impl Progress<'_> {
     fn verdict(&mut self, first: &[Seen], now: Nanos) -> Option<ProbeVerdict> {
         let n = first.len();
         let dropped = transient(self.settings.over, self.load, n);
+        // A wave that breaks no limit is no failure, and growth without end will break one.
+        let breaks = |c: &Criterion| {
+            let series: Vec<Option<f64>> = first.iter().map(|r| c.verdict(r)).collect();
+            of_last_third(&series).is_some_and(|value| value > c.target().unwrap_or(1.0))
+        };
         if let Over::Rate { burstiness } = self.settings.over
-            && diverges(first, now, gap_cv(burstiness))
+            && self.settings.criteria.iter().any(breaks)
+            && diverges(first, now, gap_cv(burstiness), self.rule.full)
         {
             return Some(ProbeVerdict::Divergent);
         }
@@ -123,9 +132,14 @@ fn side(criterion: &Criterion, sample: &Sample, pool: Pool, z: f64) -> Option<bo
 }
 
 fn is_hopeless(series: &[Option<f64>], criterion: &Criterion) -> bool {
-    let last: Vec<f64> = series[series.len() - series.len() / 3..].iter().filter_map(|v| *v).collect();
     let worst = if criterion.target().is_some() { HOPELESS } else { HOPELESS_MEAN };
-    !last.is_empty() && last.iter().sum::<f64>() / last.len() as f64 >= worst
+    of_last_third(series).is_some_and(|value| value >= worst)
+}
+
+/// Mean over the last third of the requests; `None`: the limit applies to none of them.
+fn of_last_third(series: &[Option<f64>]) -> Option<f64> {
+    let last: Vec<f64> = series[series.len() - series.len() / 3..].iter().filter_map(|v| *v).collect();
+    (!last.is_empty()).then(|| mean(&last))
 }
 
 /// Runs a probe at `load` and keeps what it says.
@@ -171,17 +185,13 @@ pub(super) fn run(
         }
         want = if want >= cap { want * 2 } else { (want + want / 2).min(cap) };
     };
-    let start = match settings.over {
-        Over::Users { think } => think + Nanos::from_secs_f64(e2e.unwrap_or(0.0)),
-        _ => Nanos::ZERO,
-    };
     let (most, time) = if is_open {
         // The last of them is intended about cap / load after the start.
         (cap, Nanos::from_secs_f64((2.0 * cap as f64 / load).min(3e8)) + Nanos::from_secs(10))
     } else {
         (cap * 16 + 4 * load as u64, DAY)
     };
-    let finished = asker.ask(rule.kind, settings.over.load(load), start, (most, time), &mut look)?;
+    let finished = asker.ask(rule.kind, settings.over.load(load, e2e), (most, time), &mut look)?;
     Ok(keep(settings, rule, load, asker.number - 1, finished, decided))
 }
 

@@ -40,7 +40,6 @@ impl VirtualQueue {
     }
 
     /// The largest throughput.
-    #[cfg(test)]
     fn ceiling(&self) -> f64 {
         self.speed.iter().enumerate().map(|(i, s)| s * (i + 1) as f64).fold(0.0, f64::max)
     }
@@ -121,6 +120,8 @@ pub(super) struct Expectation {
     range: (f64, f64),
     /// (ln(load), ln of the variance of a mean of controls over that of independent draws).
     inflation: Vec<(f64, f64)>,
+    /// No load above this is stable.
+    ceiling: f64,
 }
 
 impl Expectation {
@@ -164,7 +165,7 @@ impl Expectation {
             }
         }
         let terms = least_squares(&points)?;
-        Some(Self { terms, origin, range, inflation: smoothed(&inflation) })
+        Some(Self { terms, origin, range, inflation: smoothed(&inflation), ceiling: queue.ceiling() })
     }
 
     /// The mean at load `x`; `None` outside the range in which it is known.
@@ -178,9 +179,13 @@ impl Expectation {
         Some(expit(a + d * (b + d * (c + d * e))))
     }
 
-    /// How many times more a mean of controls varies at this load than one of independent draws.
+    /// How many times more a mean of controls varies at this load than one of independent draws. Below the
+    /// table crowds dissolve as ever sooner, by 1/(1 − utilisation)² (Whitt 1989).
     pub(super) fn inflation(&self, x: f64) -> f64 {
-        interpolate(&self.inflation, x.ln()).exp()
+        let known = interpolate(&self.inflation, x.ln()).exp();
+        let least = self.inflation.first().map_or(x, |(ln, _)| ln.exp());
+        let idle = |x: f64| (1.0 - x / self.ceiling).max(0.0);
+        if x < least { (known * (idle(least) / idle(x)).powi(2)).max(1.0) } else { known }
     }
 
     /// Slope of the log-odds in ln(load).
@@ -310,6 +315,10 @@ mod tests {
             let g = e.crossing(0.05);
             assert!((g / 42.43 - 1.0).abs() < 0.01, "{g}");
             assert!((e.at(g).unwrap() - 0.05).abs() < 1e-6);
+            // Below the table by 1/(1 − ρ)²: from 20/s to 10/s (ρ = 0.4, 0.2) by (0.6 / 0.8)².
+            let fall = e.inflation(10.0) / e.inflation(20.0);
+            assert!((fall - 0.5625).abs() < 1e-9 || e.inflation(10.0) <= 1.0, "{fall}");
+            assert!(e.inflation(20.0) < e.inflation(g));
         }
     }
 

@@ -7,8 +7,9 @@ use super::answer::StageReport;
 use super::criterion::Criterion;
 use super::evidence::determined;
 use super::runner::{Ask, Finished, Halt, Kind, Next, ProbeTrust, Runner, Seen};
-use super::settings::{MAX_USERS, Over, Settings};
-use super::stats::{mean, median};
+use super::settings::{CHECKED, MAX_USERS, Over, Settings};
+use super::stats::{interpolate, mean, median};
+use crate::words::limit_time;
 
 /// Requests in a window of the warm-up, at least.
 const WINDOW: usize = 5;
@@ -20,6 +21,8 @@ const STEADY: f64 = 0.03;
 const WARM_TIME: Nanos = Nanos::from_secs(60);
 /// A ramp whose throughput grows by less from stage to stage is saturated.
 const SATURATED: f64 = 1.1;
+/// Stages that reach this share of the ceiling have reached it.
+const NEAR_CEILING: f64 = 0.95;
 
 /// What the warm-up and the ramp showed.
 #[derive(Debug, Clone)]
@@ -50,6 +53,8 @@ pub(super) struct Stage {
     pub ttft: Option<f64>,
     pub tpot: Option<f64>,
     pub e2e: Option<f64>,
+    /// That were judged.
+    pub requests: usize,
     /// For each criterion the share of requests within it; of a mean 1 or 0.
     pub attained: Vec<f64>,
     /// Relative spread of the end-to-end latency over the root of its requests.
@@ -87,6 +92,8 @@ pub(super) struct Asker<'a> {
     pub number: u32,
     pub requests: u64,
     pub time: Nanos,
+    /// What a reader should know of the probes.
+    pub notes: Vec<String>,
 }
 
 impl Asker<'_> {
@@ -102,17 +109,22 @@ impl Asker<'_> {
         &mut self,
         kind: Kind,
         load: spec::Load,
-        start_over: Nanos,
         (max_requests, max_time): (u64, Nanos),
         look: &mut dyn FnMut(super::runner::Look<'_>) -> Next,
     ) -> Result<Finished, Halt> {
         let max_time = self.left().map_or(max_time, |left| max_time.min(left));
-        let ask =
-            Ask { number: self.number, kind, load, start_over, seed: self.seed(), max_requests, max_time };
+        let ask = Ask { number: self.number, kind, load, seed: self.seed(), max_requests, max_time };
         let finished = self.runner.probe(&ask, look)?;
         self.number += 1;
         self.requests += finished.requests.len() as u64;
-        self.time += finished.now;
+        self.time += finished.now + finished.waited.time;
+        if finished.waited.still_busy {
+            self.notes.push(format!(
+                "probe {} began on a server that was still busy {} after the one before it had ended",
+                ask.number,
+                limit_time(finished.waited.time.0 as f64)
+            ));
+        }
         Ok(finished)
     }
 }
@@ -122,14 +134,7 @@ const DAY: Nanos = Nanos::from_secs(86_400);
 
 /// One user at a time until three successive windows agree; gives the unloaded latencies.
 fn warm(asker: &mut Asker<'_>, ramp: &mut Ramp) -> Result<(), Halt> {
-    let over = match asker.settings.over {
-        Over::Users { .. } | Over::Concurrency => Over::Concurrency,
-        rate @ Over::Rate { .. } => rate,
-    };
-    let load = match over {
-        Over::Rate { .. } => Over::Concurrency.load(1.0),
-        other => other.load(1.0),
-    };
+    let load = Over::Concurrency.load(1.0, None);
     let mut look = |look: super::runner::Look<'_>| {
         let done: Vec<&Seen> =
             look.requests.iter().filter(|r| r.end.is_some_and(|e| e <= look.now)).collect();
@@ -142,7 +147,7 @@ fn warm(asker: &mut Asker<'_>, ramp: &mut Ramp) -> Result<(), Halt> {
         // A few more each time, so that a fast server is not looked at for every request.
         Next::Again { requests: (done.len() + done.len() / 8) as u64 + 1, horizon: WARM_TIME }
     };
-    let finished = asker.ask(Kind::Warm, load, Nanos::ZERO, (1_000_000, HOUR), &mut look)?;
+    let finished = asker.ask(Kind::Warm, load, (1_000_000, HOUR), &mut look)?;
     if let ProbeTrust::ClientLimited(why) = &finished.trust {
         ramp.client_limit = Some((1, why.clone()));
         return Ok(());
@@ -284,6 +289,21 @@ impl Ramp {
         Some((f64::from(top.users) - top.throughput * (top.ttft? - ttft)).max(1.0))
     }
 
+    /// What is in flight in equilibrium when this many requests per second arrive; at and above the
+    /// ceiling what it takes to reach that.
+    pub(super) fn in_flight(&self, rate: f64) -> f64 {
+        let target = rate.min(NEAR_CEILING * self.ceiling);
+        let mut below = (0.0, 0.0);
+        for stage in &self.stages {
+            let here = (stage.throughput, f64::from(stage.users));
+            if here.0 >= target {
+                return interpolate(&[below, here], target);
+            }
+            below = here;
+        }
+        below.1
+    }
+
     /// How many in flight an arrival finds when a limit is just hit; the smallest over the limits of
     /// the criterion. `None`: its limits have nothing to do with crowding.
     pub(super) fn crowd(&self, criterion: &Criterion) -> Option<f64> {
@@ -326,17 +346,19 @@ fn stage(asker: &mut Asker<'_>, users: u32, e2e: Option<f64>) -> Result<Result<S
     let settings = asker.settings;
     let (drop, least) = match settings.over {
         Over::Rate { .. } => (users as usize, (2 * users as usize).max(20)),
-        _ => (users as usize, (users as usize / 2).max(20)),
+        // From eight users on a stage is large enough to be a check of lower loads.
+        _ => (users as usize, (users as usize / 2).max(if users < 8 { 20 } else { CHECKED })),
     };
     // Whole rounds of the users, since servers like to answer them together.
     let keep = least.div_ceil(users as usize) * users as usize;
-    let load = match settings.over {
-        Over::Rate { .. } => Over::Concurrency.load(f64::from(users)),
-        over => over.load(f64::from(users)),
+    let over = match settings.over {
+        Over::Rate { .. } => Over::Concurrency,
+        over => over,
     };
-    let start = match settings.over {
-        Over::Users { think } => think + Nanos::from_secs_f64(e2e.unwrap_or(0.0)),
-        _ => Nanos::ZERO,
+    let load = over.load(f64::from(users), e2e);
+    let start = match &load {
+        spec::Load::Closed(closed) => closed.start_over.0,
+        spec::Load::Open(_) => Nanos::ZERO,
     };
     let want = drop + keep;
     let criteria = &settings.criteria;
@@ -348,7 +370,7 @@ fn stage(asker: &mut Asker<'_>, users: u32, e2e: Option<f64>) -> Result<Result<S
     // A server that works off one request after the other takes this long, several times over.
     let longest = Nanos::from_secs_f64(4.0 * want as f64 * e2e.unwrap_or(0.0)) + start + WARM_TIME;
     let limits = ((want + 2 * users as usize) as u64, longest.min(DAY));
-    let finished = asker.ask(Kind::Ramp, load, start, limits, &mut look)?;
+    let finished = asker.ask(Kind::Ramp, load, limits, &mut look)?;
     if let ProbeTrust::ClientLimited(why) = finished.trust {
         return Ok(Err(why));
     }
@@ -396,6 +418,7 @@ impl Stage {
             throughput: if span > 0.0 { good as f64 / span } else { 0.0 },
             ttft: median(&mut values(|r| r.ttft.map(Nanos::as_secs_f64))),
             tpot: median(&mut values(|r| r.tpot.map(|t| t / 1e9))),
+            requests: kept.len(),
             attained: attained.collect(),
             error: if centre > 0.0 { spread / centre / (good.max(1) as f64).sqrt() } else { 0.0 },
             e2e: median(&mut e2e.clone()),

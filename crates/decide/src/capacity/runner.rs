@@ -31,8 +31,6 @@ pub struct Ask {
     pub kind: Kind,
     /// The load model and its size.
     pub load: Load,
-    /// Closed loop: the users start one after another, evenly over this span.
-    pub start_over: Nanos,
     /// Seed of everything that is drawn for this probe (timetable, prompts, lengths).
     pub seed: u64,
     /// No more requests than this are intended.
@@ -107,6 +105,18 @@ pub struct Finished {
     pub now: Nanos,
     /// May it speak?
     pub trust: ProbeTrust,
+    /// What was waited for before it began.
+    #[serde(default)]
+    pub waited: Waited,
+}
+
+/// How long a server was given to work off what came before a probe.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Waited {
+    /// For so long.
+    pub time: Nanos,
+    /// It was not done then, and the probe began all the same.
+    pub still_busy: bool,
 }
 
 /// Why no probe came back; the search ends with what it has.

@@ -8,6 +8,7 @@ use super::ramp::{Asker, Ramp};
 use super::runner::{Halt, Kind, Runner};
 use super::settings::{LEAST_NEAR, Over, Settings, Z_CHECK, Z_MAIN, cap};
 use super::state::{Bracket, Ending};
+use crate::words::counted;
 
 /// A probe keeps this share of the known span, in ln(load), away from its ends.
 const INSIDE: f64 = 0.25;
@@ -26,7 +27,8 @@ pub fn search(
     runner: &mut dyn Runner,
     told: &mut dyn FnMut(&CapacityAnswer),
 ) -> CapacityAnswer {
-    let asker = Asker { settings, runner, number: 0, requests: 0, time: spec::Nanos::ZERO };
+    let asker =
+        Asker { settings, runner, number: 0, requests: 0, time: spec::Nanos::ZERO, notes: Vec::new() };
     Search::new(asker, told).whole()
 }
 
@@ -112,7 +114,10 @@ impl<'a> Search<'a> {
         let low = good.map_or(first, of).max(f64::MIN_POSITIVE);
         let high = bad.map_or(top, of).max(low);
         if let Some((users, why)) = &ramp.client_limit {
-            self.notes.push(format!("the client could not keep {users} users busy: {why}"));
+            self.notes.push(format!(
+                "this client could not keep {} busy: {why}",
+                counted(u64::from(*users), "user")
+            ));
             if !is_rate {
                 self.limit_client(f64::from(*users), why.clone());
             }
@@ -312,7 +317,7 @@ impl<'a> Search<'a> {
 
     fn once(&mut self, kind: Kind, load: f64) -> Result<ProbeVerdict, Halt> {
         let is_main = matches!(kind, Kind::Main | Kind::Repeat);
-        let rule = self.rule(kind);
+        let rule = self.rule(kind, load);
         let e2e = self.ramp.as_ref().and_then(|r| r.e2e);
         let probe = run(&mut self.asker, &self.model, &rule, load, e2e)?;
         let (verdict, number) = (probe.verdict.clone(), probe.number);
@@ -327,7 +332,7 @@ impl<'a> Search<'a> {
         Ok(verdict)
     }
 
-    fn rule(&self, kind: Kind) -> Rule {
+    fn rule(&self, kind: Kind, load: f64) -> Rule {
         let q = self.settings.criteria.iter().map(|c| c.target().unwrap_or(0.05)).fold(0.5, f64::min);
         let is_main = matches!(kind, Kind::Main | Kind::Repeat);
         let centre = self.fit.as_ref().map_or(self.guess, Fit::centre);
@@ -336,8 +341,9 @@ impl<'a> Search<'a> {
             .map(|c| self.fit.as_ref().filter(|_| is_main && known).map(|f| f.each[c].pool))
             .collect();
         let inflation = pools.iter().flatten().map(|p| p.inflation).fold(1.0, f64::max);
-        let cap = cap(q) * if is_main { (inflation / 10.0).clamp(1.0, 2.0) } else { 1.0 };
-        Rule { kind, z: if is_main { Z_MAIN } else { Z_CHECK }, cap: cap as u64, pools, centre }
+        let full = self.ramp.as_ref().map_or(0.0, |r| r.in_flight(load));
+        let cap = cap(q) * if is_main { (inflation / 6.0).clamp(1.0, 3.0) } else { 1.0 };
+        Rule { kind, z: if is_main { Z_MAIN } else { Z_CHECK }, cap: cap as u64, pools, centre, full }
     }
 
     fn refit(&mut self) {

@@ -34,12 +34,14 @@ impl Over {
     pub fn is_whole(self) -> bool {
         !matches!(self, Over::Rate { .. })
     }
-    /// The load model at this size.
-    pub(super) fn load(self, x: f64) -> Load {
-        let closed = |think| {
+    /// The load model at this size. Users who think begin over one cycle of theirs, `e2e` being the
+    /// unloaded end-to-end latency: all at once they would stay in step.
+    pub(super) fn load(self, x: f64, e2e: Option<f64>) -> Load {
+        let closed = |think: Nanos, start_over: Nanos| {
             Load::Closed(spec::Closed {
                 concurrency: x.clamp(1.0, f64::from(u32::MAX)) as u32,
                 think: Span(think),
+                start_over: Span(start_over),
             })
         };
         match self {
@@ -48,8 +50,8 @@ impl Over {
                 let rate = Rate::new(x).unwrap_or_else(|| Rate::new(1.0).expect("one per second is a rate"));
                 Load::Open(Open { rate, burstiness, cap: None, ramp: None })
             }
-            Over::Concurrency => closed(Nanos::ZERO),
-            Over::Users { think } => closed(think),
+            Over::Concurrency => closed(Nanos::ZERO, Nanos::ZERO),
+            Over::Users { think } => closed(think, think + Nanos::from_secs_f64(e2e.unwrap_or(0.0))),
         }
     }
 }
@@ -122,6 +124,9 @@ pub(super) const Z_CHECK: f64 = 2.2;
 pub(super) const FIRST_LOOK: u64 = 100;
 /// The largest closed loop that the ramp tries.
 pub(super) const MAX_USERS: u32 = 4096;
+/// Requests of a stage of the ramp that count as a check of that load: where one request in ten breaks
+/// a limit, none does in 50 in one of 200 tries.
+pub(super) const CHECKED: usize = 50;
 /// Probes within this distance in ln(load) of the centre are near: about ±30 %.
 pub(super) const NEAR: f64 = 0.3;
 /// Near probes that a resolved answer needs: noise between runs shows in no single one.

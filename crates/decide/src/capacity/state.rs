@@ -4,12 +4,15 @@ use super::answer::ProbeVerdict;
 use super::evidence::Probe;
 use super::runner::{Halt, Kind};
 use super::search::Search;
-use super::settings::{FLOOR, Over};
+use super::settings::{CHECKED, FLOOR, Over};
 
 /// Shares of the lower end at which lower loads are checked.
 const BELOW: [f64; 3] = [0.7, 0.5, 0.35];
 /// Multiples of the upper end at which higher loads are checked.
 const ABOVE: [f64; 2] = [1.3, 2.0];
+
+/// Distance in ln(load) within which a stage of the ramp, which doubles, is like a load.
+const ALIKE: f64 = 0.36;
 
 /// From this share of the ceiling on no load is checked for holding again.
 const NO_MORE: f64 = 0.8;
@@ -91,7 +94,9 @@ impl Search<'_> {
         let (low, high) = self.bracket().ends();
         for share in BELOW {
             let Some(load) = self.rounded(share * low) else { continue };
-            if self.probes.iter().any(|p| p.kind == Kind::Below && (p.load - load).abs() < 1e-9) {
+            if self.probes.iter().any(|p| p.kind == Kind::Below && (p.load - load).abs() < 1e-9)
+                || self.ramp_held(load)
+            {
                 continue;
             }
             if self.probe(Kind::Below, load)?.failed() && self.probe(Kind::Below, load)?.failed() {
@@ -115,7 +120,7 @@ impl Search<'_> {
                 Over::Rate { .. } => diverged || saturated && load > NO_MORE * ceiling,
                 _ => broken,
             };
-            if has_ceiling {
+            if has_ceiling || self.failed_near(load) {
                 continue;
             }
             if self.most.is_some_and(|m| load > m)
@@ -140,6 +145,19 @@ impl Search<'_> {
             return Ok(Ending::ClientLimited);
         }
         Ok(Ending::Resolved)
+    }
+
+    /// Of users the ramp has shown already that a load like this one holds.
+    fn ramp_held(&self, load: f64) -> bool {
+        let stages = self.ramp.iter().flat_map(|r| &r.stages).filter(|_| self.settings.over.is_whole());
+        let like = |users: f64| (users / load).ln().abs() <= ALIKE;
+        stages.filter(|s| like(f64::from(s.users))).any(|s| s.worst() >= 1.0 && s.requests >= CHECKED)
+    }
+
+    /// A probe of the search has shown already that a load like this one does not hold.
+    fn failed_near(&self, load: f64) -> bool {
+        let failed = |p: &&Probe| p.speaks() && p.verdict.failed();
+        self.probes.iter().filter(failed).any(|p| (p.load / load).ln().abs() <= 0.5 * ALIKE)
     }
 
     fn rounded(&self, load: f64) -> Option<f64> {

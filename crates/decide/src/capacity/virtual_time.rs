@@ -6,7 +6,7 @@ use std::collections::BinaryHeap;
 use plan::Arrivals;
 use spec::{Load, Nanos};
 
-use super::runner::{Ask, Finished, Halt, Look, Next, ProbeTrust, Runner, Seen};
+use super::runner::{Ask, Finished, Halt, Look, Next, ProbeTrust, Runner, Seen, Waited};
 
 /// A user whose request ended at the moment at which it was sent comes back after this long: no
 /// answer, however short, takes no time at all.
@@ -77,15 +77,10 @@ impl Source {
                 let next = arrivals.next();
                 Source::Open { arrivals, next }
             }
-            Load::Closed(closed) => {
-                let users = u64::from(closed.concurrency);
-                let start =
-                    |i: u64| Nanos((u128::from(ask.start_over.0) * u128::from(i) / u128::from(users)) as u64);
-                Source::Closed {
-                    free: (0..users).map(|i| Reverse(start(i))).collect(),
-                    think: closed.think.0,
-                }
-            }
+            Load::Closed(closed) => Source::Closed {
+                free: (0..closed.concurrency).map(|user| Reverse(closed.start_of(user))).collect(),
+                think: closed.think.0,
+            },
         }
     }
     fn peek(&self) -> Option<Nanos> {
@@ -122,7 +117,7 @@ where
         let mut out = Vec::new();
         let mut now = Nanos::ZERO;
         let Next::Again { requests: mut want, mut horizon } = look(Look { now, requests: &requests }) else {
-            return Ok(Finished { requests, now, trust: ProbeTrust::Trusted });
+            return Ok(Finished { requests, now, trust: ProbeTrust::Trusted, waited: Waited::default() });
         };
         // Of the first `want` requests, those that have ended.
         let mut ended_first = 0_u64;
@@ -168,7 +163,7 @@ where
             }
         }
         self.elapsed += now;
-        Ok(Finished { requests, now, trust: ProbeTrust::Trusted })
+        Ok(Finished { requests, now, trust: ProbeTrust::Trusted, waited: Waited::default() })
     }
 }
 

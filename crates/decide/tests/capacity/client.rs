@@ -2,7 +2,7 @@
 
 use decide::capacity::{
     Ask, CapacityAnswer, Finished, Halt, Happened, Look, Next, ProbeTrust, Recorded, Replay, Runner,
-    Settings, Simulated, Verdict, What, search,
+    Settings, Simulated, Verdict, Waited, What, search,
 };
 use spec::{Load, Nanos};
 
@@ -53,6 +53,10 @@ fn a_client_that_cannot_go_on_gives_a_lower_bound() {
         assert_eq!(answer.verdict, Verdict::ClientLimited, "{}", answer.sentence);
         assert!(answer.low.is_some_and(|low| low > 15.0 && low <= 25.0), "{}", answer.sentence);
         assert_eq!(answer.high, None, "nothing above it is known: {}", answer.sentence);
+        // No bracket anywhere else either, and the reason.
+        assert!(answer.curves.is_empty() && answer.probes.iter().all(|p| p.bracket.is_none()));
+        assert!(answer.notes.iter().any(|note| note.contains("both cores")), "{:?}", answer.notes);
+        assert_eq!((answer.limited_by, answer.needs), (None, None));
     }
 }
 
@@ -83,6 +87,27 @@ fn probes_that_the_client_spoils_never_lower_the_answer() {
         held += u32::from(holds(&answer, 42.43));
     }
     assert!(held >= 5, "{held} of 6");
+}
+
+/// A server that is not idle before its sixth probe.
+struct Busy<R>(R);
+
+impl<R: Runner> Runner for Busy<R> {
+    fn probe(&mut self, ask: &Ask, look: &mut dyn FnMut(Look<'_>) -> Next) -> Result<Finished, Halt> {
+        let finished = self.0.probe(ask, look)?;
+        let waited = Waited { time: Nanos::from_secs(60), still_busy: true };
+        Ok(if ask.number == 5 { Finished { waited, ..finished } } else { finished })
+    }
+}
+
+#[test]
+fn a_server_that_was_still_busy_is_told_and_the_wait_counted() {
+    let row = row("fifo, Poisson, p95");
+    let idle = searched(row, 1, &mut row.runner());
+    let busy = searched(row, 1, &mut Busy(row.runner()));
+    assert_eq!(busy.duration_ns - idle.duration_ns, 60_000_000_000);
+    let told = |note: &&String| note.contains("probe 5 began on a server that was still busy");
+    assert_eq!((idle.notes.iter().filter(told).count(), busy.notes.iter().filter(told).count()), (0, 1));
 }
 
 struct Dies<R> {

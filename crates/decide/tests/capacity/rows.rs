@@ -274,6 +274,14 @@ pub const ROWS: &[Row] = &[
         ..BASE
     },
     Row {
+        name: "others: batching, 256 places, p95 of TTFT and of TPOT",
+        truth: Some(53.24),
+        server: |_, _| batching("h100", 256, 22_000, 8192),
+        limits: &["p95(ttft)<=500ms", "p95(tpot)<=40ms"],
+        tokens: (512, 128),
+        ..BASE
+    },
+    Row {
         name: "others: fifo, users who think for 2 s",
         truth: Some(99.0),
         over: Load::Users(2.0),
@@ -300,6 +308,15 @@ pub const ROWS: &[Row] = &[
         name: "others: a limit below the service time",
         limits: &["p95(ttft)<=15ms"],
         expect: Expect::Unmet,
+        ..BASE
+    },
+    Row {
+        name: "others: batching, 256 places, a limit beyond the largest load",
+        server: |_, _| batching("h100", 256, 22_000, 8192),
+        limits: &["p95(ttft)<=500ms", "p95(tpot)<=40ms"],
+        tokens: (512, 128),
+        expect: Expect::NotReached,
+        max_load: Some(40.0),
         ..BASE
     },
     Row {

@@ -9,19 +9,17 @@ use super::rows::Row;
 /// as log-odds beyond the target.
 pub fn beyond(row: &Row, load: f64, requests: u64, seed: u64) -> f64 {
     let mut runner = row.virtual_time();
-    let (load, start_over) = match row.over() {
-        Over::Rate { burstiness } => (
-            Load::Open(Open { rate: Rate::new(load).expect("a rate"), burstiness, cap: None, ramp: None }),
-            Nanos::ZERO,
-        ),
-        Over::Concurrency => (closed(load, Nanos::ZERO), Nanos::ZERO),
-        Over::Users { think } => (closed(load, think), think),
+    let load = match row.over() {
+        Over::Rate { burstiness } => {
+            Load::Open(Open { rate: Rate::new(load).expect("a rate"), burstiness, cap: None, ramp: None })
+        }
+        Over::Concurrency => closed(load, Nanos::ZERO),
+        Over::Users { think } => closed(load, think),
     };
     let ask = Ask {
         number: 0,
         kind: Kind::Main,
         load,
-        start_over,
         seed,
         max_requests: requests,
         max_time: Nanos(u64::MAX / 4),
@@ -42,7 +40,7 @@ pub fn beyond(row: &Row, load: f64, requests: u64, seed: u64) -> f64 {
 }
 
 fn closed(load: f64, think: Nanos) -> Load {
-    Load::Closed(spec::Closed { concurrency: load as u32, think: Span(think) })
+    Load::Closed(spec::Closed { concurrency: load as u32, think: Span(think), start_over: Span(think) })
 }
 
 /// The crossing between two loads by bisection, the last steps each with another seed; of whole

@@ -90,7 +90,7 @@ pub fn open(rate: f64) -> Load {
 }
 
 pub fn closed(concurrency: u32) -> Load {
-    Load::Closed(Closed { concurrency, think: Span(Nanos::ZERO) })
+    Load::Closed(Closed { concurrency, think: Span::default(), start_over: Span::default() })
 }
 
 pub fn joint(metric: Metric, ms_limit: f64) -> JointLimit {

@@ -7,14 +7,16 @@ use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::time::Duration;
 
 use clock::Clock;
-use decide::capacity::{Ask, Finished, Halt, Look, Next, ProbeTrust, Recorded, Runner, Seen};
+use decide::capacity::{Ask, Finished, Halt, Kind, Look, Next, ProbeTrust, Recorded, Runner, Seen, Waited};
+use decide::words::decimals;
 use decide::{CheckId, RunReport};
 use measure::request;
 use plan::{Intent, Plan};
 use record::{FailureClass, Request, Run, State};
 use spec::{Extent, Load, Nanos, Span, Spec, View, Warmup};
 
-use super::kept::Kept;
+use super::idle::Idle;
+use super::kept::{Found, Kept};
 use crate::cli::Progress;
 use crate::derived::keep_files;
 use crate::failure::{Failure, NO_TARGET, STOPPED};
@@ -45,6 +47,7 @@ pub struct Probes<'a> {
     printer: &'a Printer,
     progress: Progress,
     failed: Option<anyhow::Error>,
+    idle: Idle,
 }
 
 impl<'a> Probes<'a> {
@@ -56,7 +59,16 @@ impl<'a> Probes<'a> {
         around: &'a Around,
         (printer, progress): (&'a Printer, Progress),
     ) -> Self {
-        Self { spec, kept, site, around, printer, progress, failed: None }
+        Self {
+            spec,
+            kept,
+            site,
+            around,
+            printer,
+            progress,
+            failed: None,
+            idle: Idle::new(spec, &around.stop),
+        }
     }
 
     /// Why a probe could not be made.
@@ -86,7 +98,12 @@ impl<'a> Probes<'a> {
     ) -> anyhow::Result<Measured> {
         let stop = Arc::new(AtomicBool::new(false));
         let (heard, rows) = channel();
-        let around = Around { stop: Arc::clone(&stop), heard: Some(heard), ..self.around.clone() };
+        let around = Around {
+            stop: Arc::clone(&stop),
+            heard: Some(heard),
+            name: Some(name(ask)),
+            ..self.around.clone()
+        };
         let (site, folder) = (&mut *self.site, self.kept.path());
         let (printer, progress) = (self.printer, self.progress);
         std::thread::scope(|scope| {
@@ -101,6 +118,7 @@ impl<'a> Probes<'a> {
 impl Runner for Probes<'_> {
     fn probe(&mut self, ask: &Ask, look: &mut dyn FnMut(Look<'_>) -> Next) -> Result<Finished, Halt> {
         let spec = self.spec_of(ask);
+        let waited = self.idle.before(ask, self.site);
         let measured = self.run(&spec, ask, look);
         if self.around.stop.load(Relaxed) {
             return Err(Halt::Interrupted);
@@ -119,6 +137,7 @@ impl Runner for Probes<'_> {
                         requests: Vec::new(),
                         now: Nanos::ZERO,
                         trust: ProbeTrust::ClientLimited(why),
+                        waited,
                     }),
                 };
             }
@@ -128,12 +147,30 @@ impl Runner for Probes<'_> {
         if let Some(why) = gone(&measured.run) {
             return Err(Halt::TargetDied(why));
         }
-        let finished = finished(&measured.run, &report);
+        let finished = Finished { waited, ..finished(&measured.run, &report) };
         let recorded = Recorded { ask: ask.clone(), finished: finished.clone() };
+        let header = &measured.run.header;
+        let found = Found { model: header.spec.api.model.clone(), environment: header.environment.clone() };
+        if let Err(error) = self.kept.note(&found) {
+            self.printer.warn(&format!("where this search is made could not be written down: {error:#}"));
+        }
         if let Err(error) = self.kept.add(&recorded) {
             self.printer.warn(&format!("this probe could not be written down: {error:#}"));
         }
         Ok(finished)
+    }
+}
+
+/// `000-warm-up`, `003-users-8`, `012-rate-215.7`.
+fn name(ask: &Ask) -> String {
+    let number = ask.number;
+    match &ask.load {
+        _ if ask.kind == Kind::Warm => format!("{number:03}-warm-up"),
+        Load::Closed(closed) => format!("{number:03}-users-{}", closed.concurrency),
+        Load::Open(open) => {
+            let rate = open.rate.per_second();
+            format!("{number:03}-rate-{rate:.*}", 1 + decimals(rate))
+        }
     }
 }
 
@@ -207,7 +244,7 @@ impl Watched {
                 Sends::Timetable { plan, due: Vec::new(), ahead: None }
             }
             Load::Closed(closed) => Sends::Users {
-                free: (0..closed.concurrency).map(|user| (user, Nanos::ZERO)).collect(),
+                free: (0..closed.concurrency).map(|user| (user, closed.start_of(user))).collect(),
                 think: closed.think.0,
             },
         };
@@ -296,7 +333,7 @@ fn finished(run: &Run, report: &RunReport) -> Finished {
     let trust = spoilt.map_or(ProbeTrust::Trusted, |check| {
         ProbeTrust::ClientLimited(format!("{}: {}", check.id.name(), check.figure))
     });
-    Finished { requests, now: run.footer.ended, trust }
+    Finished { requests, now: run.footer.ended, trust, waited: Waited::default() }
 }
 
 /// Nobody answers any more: every request failed to connect.

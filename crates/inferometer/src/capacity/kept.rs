@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow};
 use decide::capacity::Recorded;
-use record::RunFolder;
 use record::folder::write_json_file;
+use record::{Environment, RunFolder};
 use serde::{Deserialize, Serialize};
 use spec::{Burstiness, Rate, Span, Spec};
 
@@ -17,6 +17,7 @@ use crate::files;
 
 const ASKED: &str = "search.json";
 const PROBES: &str = "probes.jsonl";
+const FOUND: &str = "environment.json";
 const VERSION: u32 = 1;
 
 /// The load that is searched.
@@ -63,6 +64,15 @@ struct File {
     schema_version: u32,
     #[serde(flatten)]
     asked: Asked,
+}
+
+/// Where and against what a search was made.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Found {
+    /// The model, as its server calls it.
+    pub model: Option<String>,
+    /// That of the first probe.
+    pub environment: Environment,
 }
 
 /// Whether there is a folder of a search.
@@ -134,6 +144,18 @@ impl Kept {
         line.push(b'\n');
         let file = OpenOptions::new().create(true).append(true).open(&path);
         file.and_then(|mut file| file.write_all(&line)).with_context(|| path.display().to_string())
+    }
+    /// Where the search is made; `None`: it has no probe yet.
+    pub fn found(&self) -> Option<Found> {
+        let text = std::fs::read_to_string(self.path.join(FOUND)).ok()?;
+        serde_json::from_str(&text).ok()
+    }
+    /// Writes down where the search is made, at its first probe.
+    pub fn note(&self, found: &Found) -> Result<()> {
+        let path = self.path.join(FOUND);
+        let written = if path.exists() { Ok(()) } else { write_json_file(&path, found) };
+        self.whole.set(self.whole.get() && written.is_ok());
+        written.with_context(|| path.display().to_string())
     }
     /// Removes a folder in which no probe was made.
     pub fn discard_if_empty(&self) {

@@ -3,12 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use decide::capacity::CapacityAnswer;
+use decide::json::CapacityDocument;
 use record::{RecordError, RunFolder};
 use spec::Burstiness;
 
 use super::kept::{Asked, Over};
-use super::{document, replayed};
+use super::replayed;
 use crate::cli::ReportArgs;
 use crate::commands::write_page;
 use crate::failure::Failure;
@@ -16,28 +16,28 @@ use crate::printer::Printer;
 
 /// Writes the page of a search from its recorded probes.
 pub fn report(args: &ReportArgs, printer: &Printer) -> Result<u8> {
-    let (asked, answer) = replayed(&args.dir, &args.analysis)?;
+    let (asked, document) = replayed(&args.dir, &args.analysis)?;
     match &args.out {
         None => {
-            let path = write(&args.dir, &asked, &answer).map_err(Failure::request)?;
+            let path = write(&args.dir, &asked, &document).map_err(Failure::request)?;
             printer.data(&path.display().to_string())?;
         }
-        Some(path) => write_page(path, page(&asked, &answer), printer)?,
+        Some(path) => write_page(path, page(&asked, &document), printer)?,
     }
     Ok(0)
 }
 
 /// Writes the page of an answer into the folder of its search; gives the file.
-pub fn write(folder: &Path, asked: &Asked, answer: &CapacityAnswer) -> Result<PathBuf, RecordError> {
+pub fn write(folder: &Path, asked: &Asked, document: &CapacityDocument) -> Result<PathBuf, RecordError> {
     let folder = RunFolder::open(folder)?;
-    folder.write_report(&page(asked, answer))?;
+    folder.write_report(&page(asked, document))?;
     Ok(folder.report())
 }
 
 /// The page of an answer.
-fn page(asked: &Asked, answer: &CapacityAnswer) -> String {
+fn page(asked: &Asked, document: &CapacityDocument) -> String {
     let command = format!("inferometer capacity {}", flags(asked));
-    present::html::capacity(&document(asked, &asked.spec, answer), &command)
+    present::html::capacity(document, &command)
 }
 
 /// What would ask the same, as flags.

@@ -214,7 +214,7 @@ fn defaults_are_the_real_ones() {
         let Some(stated) = code(3) else { continue };
         let base = match key {
             "load.burstiness" => &open,
-            "load.think" => &users,
+            "load.think" | "load.start_over" => &users,
             _ => &closed,
         };
         let mut given = base.clone();

@@ -45,7 +45,7 @@ pub fn spec() -> Spec {
             cache: CacheProtocol::Unique,
             tokenizer: TokenizerChoice::Auto,
         },
-        load: Load::Closed(Closed { concurrency: 4, think: Span(Nanos::ZERO) }),
+        load: Load::Closed(Closed { concurrency: 4, think: Span::default(), start_over: Span::default() }),
         phases: Phases {
             warmup: Warmup::None,
             measure: Extent::Duration(Span(Nanos::from_secs(60))),

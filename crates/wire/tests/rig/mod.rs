@@ -192,7 +192,7 @@ pub fn ms(ms: u64) -> Nanos {
 }
 
 pub fn closed(concurrency: u32) -> Load {
-    Load::Closed(Closed { concurrency, think: Span(Nanos::ZERO) })
+    Load::Closed(Closed { concurrency, think: Span::default(), start_over: Span::default() })
 }
 pub fn open(rate: &str, burstiness: Burstiness, cap: Option<u32>) -> Load {
     Load::Open(Open { rate: rate.parse().unwrap(), burstiness, cap, ramp: None })
