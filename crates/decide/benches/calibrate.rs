@@ -4,6 +4,8 @@
 //! rows again instead (minutes for each).
 #![allow(clippy::print_stdout, clippy::print_stderr, clippy::unwrap_used, missing_docs)]
 
+#[path = "../tests/capacity/baseline.rs"]
+mod baseline;
 #[path = "../tests/capacity/rows.rs"]
 mod rows;
 #[path = "../tests/capacity/servers.rs"]
@@ -46,7 +48,7 @@ fn main() {
     let next = Mutex::new(wanted.iter().enumerate());
     let done: Mutex<Vec<(usize, Row, Outcome)>> = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
-        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
+        for _ in 0..threads() {
             scope.spawn(|| {
                 while let Some((at, row)) = { next.lock().unwrap().next() } {
                     let outcome = run(row, FIRST..FIRST + seeds);
@@ -67,12 +69,51 @@ fn main() {
     let all: u64 = bracketed.iter().map(|o| o.seeds).sum();
     let off: u64 = bracketed.iter().map(|o| o.off).sum();
     let lines: Vec<(Row, Outcome)> = done.into_iter().map(|(_, row, outcome)| (row, outcome)).collect();
+    let compared = compared(&lines, (seeds / 4).max(1));
     println!(
         "{seeds} seeds for each row, seeds {FIRST} and up. {:.1} % of {all} brackets hold the truth; {off} of {all} \
-         answers are called resolved and lie more than 10 % away from it.\n\n{}",
+         answers are called resolved and lie more than 10 % away from it.\n\n{}\n{compared}",
         100.0 * held as f64 / all.max(1) as f64,
         markdown(&lines)
     );
+}
+
+/// As many as there are cores; `CALIBRATE_THREADS` leaves some to others.
+fn threads() -> usize {
+    let asked = std::env::var("CALIBRATE_THREADS").ok().and_then(|n| n.parse().ok());
+    asked.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from))
+}
+
+/// Rows that are held against doubling and bisection too.
+const COMPARED: [&str; 4] =
+    ["fifo, Poisson, p95", "fifo, Poisson, p99", "batching, closed, p95", "batching, Poisson, p95"];
+
+/// The second table: doubling and bisection with long probes, and what the search takes of its requests.
+fn compared(lines: &[(Row, Outcome)], seeds: u64) -> String {
+    let mut out = format!(
+        "Doubling and bisection with probes of {} requests, two that agree at each load; {seeds} seeds for each row:\n\n\
+         | server and limit | holds the truth | its requests | requests of the search | ratio |\n|---|---|---|---|---|\n",
+        decide::words::count(baseline::REQUESTS)
+    );
+    for (row, outcome) in lines.iter().filter(|(row, _)| COMPARED.contains(&row.name)) {
+        let found: Vec<baseline::Found> =
+            (FIRST..FIRST + seeds).map(|seed| baseline::search(row, seed)).collect();
+        eprintln!("{}: baseline", row.name);
+        let holds = |f: &&baseline::Found| row.truth.is_some_and(|truth| f.low <= truth && truth <= f.high);
+        let held = found.iter().filter(holds).count();
+        let mut requests: Vec<u64> = found.iter().map(|f| f.requests).collect();
+        requests.sort_unstable();
+        let middle = requests[requests.len() / 2] as f64;
+        out += &format!(
+            "| {} | {:.0} % | {:.0} k | {:.1} k | {:.2} |\n",
+            row.name,
+            100.0 * held as f64 / seeds as f64,
+            middle / 1e3,
+            outcome.requests / 1e3,
+            outcome.requests / middle
+        );
+    }
+    out
 }
 
 /// The table as Markdown.
