@@ -236,7 +236,7 @@ pub const ROWS: &[Row] = &[
         expect: bracket(0.9, 0.0),
         ..BATCH
     },
-    // Held out: none of the constants of the search was chosen by these.
+    // Others: further disciplines, lengths and limits.
     Row {
         name: "others: fifo, two servers",
         truth: Some(41.70),
