@@ -2,6 +2,7 @@
 //! number that does not exist is `null` with its reason in `undefined` beside it.
 
 mod capacity;
+mod capacity_tiers;
 mod self_check;
 mod shape;
 mod sweep;
@@ -18,6 +19,7 @@ use crate::verdict::is_time;
 use crate::words::time;
 
 pub use capacity::CapacityDocument;
+pub use capacity_tiers::TierDoc;
 pub use self_check::SelfCheckDocument;
 pub use shape::Document;
 use shape::{
@@ -431,6 +433,7 @@ fn slo(report: &SloReport, spec: &spec::Spec) -> SloDoc {
             reason: j.reason.clone(),
         }),
         marginal: report.marginal.iter().enumerate().map(|(i, m)| marginal(m, metric(i))).collect(),
+        together: report.together.clone(),
     }
 }
 

@@ -13,6 +13,7 @@ pub mod report;
 pub mod self_check;
 pub mod slo;
 pub mod sweep;
+pub mod together;
 pub mod traffic;
 pub mod trust;
 pub mod verdict;
@@ -21,5 +22,6 @@ pub mod words;
 
 pub use instrument::InstrumentReport;
 pub use report::{JointReport, MarginalReport, RunReport, Share, SloReport, Verdict};
+pub use together::Together;
 pub use trust::{Cap, Capped, Check, CheckId, CheckState, Trust, TrustVerdict};
 pub use windows::{Cause, ClientWindows, LimitedWindow};

@@ -81,6 +81,9 @@ pub struct SloReport {
     pub joint: Option<JointReport>,
     /// Limits on statistics, each on its own.
     pub marginal: Vec<MarginalReport>,
+    /// Limits on several metrics, each alone and all at once; `None`: fewer, or withheld.
+    #[serde(default)]
+    pub together: Option<crate::together::Together>,
 }
 
 /// Joint SLO (definitions §6).

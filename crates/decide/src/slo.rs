@@ -12,6 +12,7 @@ use record::Run;
 use spec::{Load, MarginalLimit, Metric, Op, Slo, Spec, Statistic, View};
 
 use crate::report::{JointReport, MarginalReport, Share, SloReport};
+use crate::together::Together;
 use crate::trust::{Cap, Capped, CheckId, CheckState, Trust};
 use crate::words::{count, limit_time, percent, plain};
 
@@ -20,6 +21,7 @@ pub fn judge(run: &Run, measures: &Measures, slo: &Slo) -> SloReport {
     SloReport {
         joint: (!slo.joint.is_empty()).then(|| joint(run, measures, slo)),
         marginal: slo.marginal.iter().map(|limit| marginal(run, measures, limit)).collect(),
+        together: Together::of(run, measures, slo),
     }
 }
 
@@ -45,6 +47,13 @@ pub fn withhold(report: &mut SloReport, trust: &Trust, spec: &Spec) {
         let caps = reading(&|capped| slo.joint.iter().any(|l| capped.read_by_joint(l.metric)));
         let worsens = slo.joint.iter().all(|l| worsens(l.metric, l.op));
         cap_joint(joint, &caps, as_planned && worsens && missed_for_good(&caps, joint.met));
+    }
+    let withheld = report.together.as_ref().is_some_and(|together| {
+        let caps = reading(&|capped| together.metrics.iter().any(|metric| capped.read_by_joint(*metric)));
+        caps.iter().any(|(_, cap)| cap.withholds())
+    });
+    if withheld {
+        report.together = None;
     }
     for (limit, report) in slo.marginal.iter().zip(&mut report.marginal) {
         let caps = reading(&|capped| capped.read_by_marginal(limit.metric, limit.statistic));
@@ -160,7 +169,7 @@ fn more_requests(n: u64, draws: f64, decides: impl Fn(f64) -> bool) -> String {
     }
 }
 
-fn share_of(estimate: Defined<Estimate>) -> Share {
+pub(crate) fn share_of(estimate: Defined<Estimate>) -> Share {
     match estimate {
         Ok(e) => Share { value: Some(e.value), low: e.interval.low, high: e.interval.high },
         Err(_) => Share { value: None, low: None, high: None },

@@ -5,10 +5,11 @@ mod common;
 
 use common::healthy_open;
 use decide::capacity::{
-    CapacityAnswer, Criterion, Happened, Over, Settings, Simulated, VirtualRunner, What, search,
+    CapacityAnswer, Criterion, Fleet, Happened, Over, Sensitivity, Settings, Simulated, VirtualRunner, What,
+    changes, search, search_tiers,
 };
 use decide::json::{CapacityDocument, capacity_schema};
-use spec::{Burstiness, Nanos, Slo};
+use spec::{Burstiness, Nanos, Slo, Tier};
 
 /// One server, 20 ms for each.
 #[derive(Default)]
@@ -79,6 +80,54 @@ fn every_answer_fits_the_schema() {
     let mut broken = output(&answer("p95(ttft)<=10ms", None));
     broken["answer"]["verdict"] = "perhaps".into();
     assert!(!validator.is_valid(&broken));
+}
+
+/// Two tiers and a table of sensitivity.
+fn with_tiers() -> CapacityDocument {
+    let texts = ["standard: ttft<=200ms, attain 95%", "fast: p90(ttft)<=100ms", "never: p95(ttft)<=10ms"];
+    let tiers = Tier::read_all(&texts.map(str::to_owned), None).unwrap();
+    let over = Over::Rate { burstiness: Burstiness::POISSON };
+    let criteria = |slo: &Slo| Criterion::of(slo, Nanos::from_secs(60)).unwrap();
+    let settings: Vec<Settings> = tiers.iter().map(|t| Settings::new(over, criteria(&t.slo), 1)).collect();
+    let mut runner = VirtualRunner::new(|_, _| Box::<Single>::default() as Box<dyn Simulated>, |_, _| (1, 1));
+    let answers = search_tiers(&settings, &mut runner, &mut |_, _| {});
+    let names: Vec<Option<String>> = tiers.iter().map(|tier| Some(tier.name.clone())).collect();
+    let (all, notes) = changes(over, true);
+    let changed: Vec<_> = all.into_iter().map(|change| (change, answers.clone())).collect();
+    let sensitivity = Some(Sensitivity::new(over, &names, &answers, &changed, notes));
+    let fleet = |answer: &CapacityAnswer| Fleet::of(answer, Some(8), Some(900.0));
+    let parts: Vec<_> =
+        tiers.into_iter().zip(answers).map(|(tier, a)| (tier, a.clone(), fleet(&a))).collect();
+    let header = healthy_open(6.0, 30).header;
+    let document = CapacityDocument::of_tiers(&parts, &header.spec, &header.environment).unwrap();
+    CapacityDocument { sensitivity, ..document }
+}
+
+#[test]
+fn tiers_stand_beside_each_other_and_the_least_of_them_on_top() {
+    let document = with_tiers();
+    let out = document.to_json();
+    let validator = jsonschema::validator_for(&capacity_schema()).unwrap();
+    let errors: Vec<String> =
+        validator.iter_errors(&out).map(|e| format!("{e} at {}", e.instance_path())).collect();
+    assert!(errors.is_empty(), "{errors:#?}");
+    let names: Vec<&str> = document.tiers.iter().map(|tier| tier.name.as_str()).collect();
+    assert_eq!(names, ["standard", "fast", "never"]);
+    // What cannot be met holds nothing, which is least.
+    assert_eq!((document.tier.as_deref(), &out["answer"]["verdict"]), (Some("never"), &"unmet".into()));
+    assert_eq!(document.verdict.exit_code, 1);
+    assert!(document.verdict.answer.starts_with("standard: With Poisson"), "{}", document.verdict.answer);
+    let low = |tier: usize| document.tiers[tier].answer.low.unwrap().0;
+    assert!(low(0) < 42.43 && low(0) > low(1), "{} {}", low(0), low(1));
+    assert_eq!(document.tiers[1].fleet.unwrap().servers_high, Some((900.0 / low(1)).ceil() as u64));
+    // Each is told as if it had been searched alone.
+    let each = document.each();
+    assert_eq!(each.len(), 3);
+    assert!(
+        each.iter().zip(&document.tiers).all(|(one, tier)| one.spec.slo == tier.slo && one.tiers.is_empty())
+    );
+    assert!(each[0].probes.iter().all(|probe| probe.limits.len() == 1));
+    assert_eq!(document.sensitivity.unwrap().rows.len(), 5 * 3);
 }
 
 #[test]

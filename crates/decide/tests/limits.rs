@@ -641,3 +641,62 @@ fn what_would_decide_counts_dependent_requests() {
     assert_eq!((apart.met, clump.met), (None, None));
     assert!(total(clump.reason.as_ref().unwrap()) > 2 * total(apart.reason.as_ref().unwrap()));
 }
+
+/// Every 14th request waits too long for its first token, and other ones of 14 are slow: either is
+/// kept by 13 of 14, which is more than 90 %, both by 12 of 14, which is less.
+fn disjoint(n: usize) -> Run {
+    let mut run = with_ttft(n, |i| if i % 14 == 0 { 400.0 } else { 100.0 });
+    for (_, r) in measured(&mut run).enumerate().filter(|(i, _)| i % 14 == 7) {
+        for (k, chunk) in r.chunks.edit().iter_mut().enumerate() {
+            for stamp in [&mut chunk.arrival, &mut chunk.seen, &mut chunk.earliest] {
+                stamp.0 += 20_000_000 * k as u64;
+            }
+        }
+        for stamp in [&mut r.done, &mut r.closed].into_iter().flatten() {
+            stamp.0 += 20_000_000 * 63;
+        }
+    }
+    run
+}
+
+#[test]
+fn both_margins_hold_and_the_joint_limit_fails() {
+    let mut run = disjoint(1400);
+    run.header.spec.slo.marginal =
+        vec![marginal(0.9, Metric::Ttft, Op::LessEq, 200.0), marginal(0.9, Metric::Tpot, Op::LessEq, 20.0)];
+    let slo = build(&run).slo;
+    assert!(slo.marginal.iter().all(|limit| limit.met == Some(true)), "{:?}", slo.marginal);
+    let together = slo.together.unwrap();
+    assert!(together.is_misleading(), "{together:?}");
+    let near = |a: f64, b: f64| (a - b).abs() < 1e-12;
+    assert!(together.alone.iter().all(|(_, share)| near(*share, 13.0 / 14.0)));
+    // Fréchet: 13/14 + 13/14 − 1 and 13/14. The misses are disjoint, so the lower bound is met.
+    assert!(near(together.bounds.0, 12.0 / 14.0) && near(together.bounds.1, 13.0 / 14.0));
+    let (all, low, high) =
+        (together.all.value.unwrap(), together.all.low.unwrap(), together.all.high.unwrap());
+    assert!(near(all, 12.0 / 14.0) && low < all && all < high && high < 0.9, "{together:?}");
+    let words = together.words().unwrap().replace('\u{a0}', " ");
+    assert!(words.contains("ttft<=200ms is kept by 92.9 % and tpot<=20ms by 92.9 %"), "{words}");
+    assert!(words.contains("allows 85.7–92.9 % for both at once: it was 85.7 %"), "{words}");
+    assert!(words.ends_with("each limit asks for 90 % of its own metric alone"), "{words}");
+
+    // The same asked as one: it fails, and says by what each is kept alone.
+    run.header.spec.slo.marginal.clear();
+    run.header.spec.slo.joint = vec![joint(Metric::Ttft, 200.0), joint(Metric::Tpot, 20.0)];
+    run.header.spec.slo.attain = 0.9;
+    let report = build(&run);
+    assert_eq!(report.slo.joint.as_ref().unwrap().met, Some(false));
+    let asked = report.slo.together.clone().unwrap();
+    assert_eq!((asked.alone.clone(), asked.bounds, asked.each_asks), (together.alone, together.bounds, None));
+    assert_eq!(report.slo.joint.unwrap().attainment, asked.all);
+}
+
+#[test]
+fn limits_on_one_metric_are_not_put_together() {
+    let mut run = disjoint(280);
+    run.header.spec.slo.marginal =
+        vec![marginal(0.9, Metric::Ttft, Op::LessEq, 200.0), marginal(0.99, Metric::Ttft, Op::LessEq, 500.0)];
+    assert_eq!(build(&run).slo.together, None);
+    run.header.spec.slo.marginal.clear();
+    assert_eq!(build(&run).slo.together, None);
+}

@@ -5,16 +5,20 @@ mod http;
 mod idle;
 mod kept;
 mod page;
+mod sensitivity;
 mod simulated;
 
 use std::path::Path;
+use std::sync::atomic::Ordering::Relaxed;
 
 use anyhow::{Result, anyhow};
-use decide::capacity::{CapacityAnswer, Criterion, Fleet, Over, Replay, Runner, Settings, Verdict, search};
+use decide::capacity::{
+    CapacityAnswer, Criterion, Fleet, Replay, Runner, Sensitivity, Settings, Verdict, search_tiers,
+};
 use decide::json::CapacityDocument;
 use record::Environment;
 use record::folder::write_json_file;
-use spec::{Burstiness, Nanos, Rate, Span, Spec};
+use spec::{Burstiness, Nanos, Rate, Slo, Span, Spec, SpecError, Tier};
 
 use crate::asked;
 use crate::cli::{AnalysisArgs, CapacityArgs, Progress, SearchOver, ShowArgs};
@@ -36,13 +40,45 @@ pub fn is_one(path: &Path) -> bool {
     kept::exists(path)
 }
 
+/// What a search found: an answer for each tier, or one without tiers.
+pub struct Answered {
+    asked: Asked,
+    answers: Vec<CapacityAnswer>,
+    sensitivity: Option<Sensitivity>,
+    /// Where and against what.
+    at: Found,
+}
+
+impl Answered {
+    fn document(&self) -> CapacityDocument {
+        let environment = &self.at.environment;
+        let mut spec = self.asked.spec.clone();
+        spec.api.model = self.at.model.clone();
+        let (asked, spec) = (&self.asked, &spec);
+        let fleet =
+            |answer| Fleet::of(answer, asked.accelerators, asked.demand.as_ref().map(|d| d.per_second()));
+        let tiers: Vec<(Tier, CapacityAnswer, Option<Fleet>)> = asked
+            .tiers
+            .iter()
+            .zip(&self.answers)
+            .map(|(tier, answer)| (tier.clone(), answer.clone(), fleet(answer)))
+            .collect();
+        let document = CapacityDocument::of_tiers(&tiers, spec, environment).unwrap_or_else(|| {
+            CapacityDocument::new(&self.answers[0], fleet(&self.answers[0]), spec, environment)
+        });
+        CapacityDocument { sensitivity: self.sensitivity.clone(), ..document }
+    }
+}
+
 /// Searches, or goes on with a search that was interrupted.
 pub fn command(args: &CapacityArgs, printer: &Printer, progress: Progress) -> Result<u8> {
     let record = &args.settings.record;
     let (asked, spec) = match &args.load.resume {
         Some(folder) => {
-            let asked = kept::asked(folder)?;
+            refuse_tiers(args)?;
+            let mut asked = kept::asked(folder)?;
             let spec = asked::resumed_search(args, &asked.spec, folder)?;
+            asked.sensitivity |= args.load.sensitivity;
             (asked, spec)
         }
         None => {
@@ -50,16 +86,23 @@ pub fn command(args: &CapacityArgs, printer: &Printer, progress: Progress) -> Re
             (asked(args, &spec)?, spec)
         }
     };
-    let settings = settings(&asked, &spec)?;
+    settings(&asked, &spec)?;
     if record.dry_run {
         run::check(&spec)?;
         printer.data(&serde_json::to_string_pretty(&asked)?)?;
         return Ok(0);
     }
     if args.load.in_virtual_time {
-        let mut runner = simulated::runner(&spec)?;
-        let answer = searched(&settings, &mut runner, printer);
-        return told(&asked, &spec, &answer, None, args, printer);
+        let search = |asked: &Asked, spec: &Spec| {
+            let mut runner = simulated::runner(spec)?;
+            searched(asked, spec, &mut runner, printer)
+        };
+        let answers = search(&asked, &spec)?;
+        let sensitivity = sensitivity::table(&asked, &spec, &answers, printer, &mut |_, asked, spec| {
+            search(asked, spec).map(Some)
+        })?;
+        let at = simulated_on(&spec)?;
+        return told(&Answered { asked, answers, sensitivity, at }, None, args, printer);
     }
     run::prepare(&spec, &record.out)?;
     let kept = match &args.load.resume {
@@ -71,66 +114,90 @@ pub fn command(args: &CapacityArgs, printer: &Printer, progress: Progress) -> Re
     printer.say(&printer.style.plain(&format!(
         "inferometer capacity  {} · over {} · in {}",
         spec.target,
-        settings.over.name(),
+        asked.over.searched().name(),
         kept.path().display()
     )));
-    let recorded = kept.probes()?;
-    let mut live = Probes::new(&spec, &kept, &mut site, &around, (printer, progress));
-    let answer = searched(&settings, &mut Replay::new(recorded, Some(&mut live)), printer);
-    if let Some(error) = live.failed()
-        && answer.probes.is_empty()
-    {
-        kept.discard_if_empty();
-        return Err(error);
-    }
-    told(&asked, &spec, &answer, Some(&kept), args, printer)
-}
-
-/// Runs the search and tells of each probe.
-fn searched(settings: &Settings, runner: &mut dyn Runner, printer: &Printer) -> CapacityAnswer {
-    let mut said = 0;
-    search(settings, runner, &mut |so_far| {
-        for probe in so_far.probes.iter().skip(said) {
-            printer.say(&present::terminal::probe(&printer.style, settings.over, probe));
+    sensitivity::announce(&asked, printer);
+    let mut search = |kept: &Kept, asked: &Asked, spec: &Spec| {
+        let recorded = kept.probes()?;
+        let mut live = Probes::new(spec, kept, &mut site, &around, (printer, progress));
+        let answers = searched(asked, spec, &mut Replay::new(recorded, Some(&mut live)), printer)?;
+        match live.failed() {
+            Some(error) if answers.iter().all(|answer| answer.probes.is_empty()) => {
+                kept.discard_if_empty();
+                Err(error)
+            }
+            _ => Ok(answers),
         }
-        said = so_far.probes.len();
-    })
+    };
+    let answers = search(&kept, &asked, &spec)?;
+    let mut whole = true;
+    let sensitivity = sensitivity::table(&asked, &spec, &answers, printer, &mut |change, asked, spec| {
+        if around.stop.load(Relaxed) {
+            return Ok(None);
+        }
+        let below = Kept::at(&kept.path().join(change.slug()), asked)?;
+        match search(&below, asked, spec) {
+            Ok(answers) => {
+                whole &= below.is_whole();
+                Ok(Some(answers))
+            }
+            // What is known by now is told all the same.
+            Err(error) => {
+                printer.warn(&format!("{}: {error:#}", change.words()));
+                Ok(None)
+            }
+        }
+    })?;
+    let at = searched_at(&kept, &spec);
+    told(&Answered { asked, answers, sensitivity, at }, Some((&kept, whole)), args, printer)
 }
 
-/// Shows and keeps the answer; gives the exit code.
-fn told(
+/// Runs the search of every tier and tells of each probe.
+fn searched(
     asked: &Asked,
     spec: &Spec,
-    answer: &CapacityAnswer,
-    kept: Option<&Kept>,
-    args: &CapacityArgs,
+    runner: &mut dyn Runner,
     printer: &Printer,
-) -> Result<u8> {
-    let found = match kept {
-        Some(kept) => kept.found(),
-        None => Some(simulated_on(spec)?),
-    };
-    let document = document(asked, spec, answer, found);
+) -> Result<Vec<CapacityAnswer>> {
+    let settings = settings(asked, spec)?;
+    let width = asked.tiers.iter().map(|tier| tier.name.len()).max().unwrap_or(0);
+    let mut said = 0;
+    Ok(search_tiers(&settings, runner, &mut |tier, so_far| {
+        let name = asked.tiers.get(tier).map_or(String::new(), |tier| format!("  {:<width$}", tier.name));
+        let new = so_far.probes.iter().rev().take_while(|probe| probe.number >= said && !probe.borrowed);
+        for probe in new.collect::<Vec<_>>().into_iter().rev() {
+            let line = present::terminal::probe(&printer.style, settings[tier].over, probe);
+            printer.say(&format!("{name}{line}"));
+        }
+        said = so_far.probes.last().map_or(said, |probe| probe.number + 1);
+    }))
+}
+
+/// Shows and keeps the answer; gives the exit code. `kept`: the folder, and whether those below it are
+/// whole.
+fn told(found: &Answered, kept: Option<(&Kept, bool)>, args: &CapacityArgs, printer: &Printer) -> Result<u8> {
+    let document = found.document();
     let json = document.to_json();
     let mut whole = true;
-    if let Some(kept) = kept {
+    if let Some((kept, below)) = kept {
         let written = write_json_file(&kept.path().join(ANSWER), &json);
-        whole = derived::is_written(written, printer) && kept.is_whole();
+        whole = derived::is_written(written, printer) && kept.is_whole() && below;
         if args.settings.record.html {
-            whole &= derived::is_written(page::write(kept.path(), asked, &document), printer);
+            whole &= derived::is_written(page::write(kept.path(), found), printer);
         }
     } else if args.settings.record.html {
         printer.warn("no page was written: a search in virtual time keeps no folder");
     }
-    let code = answer.verdict.exit_code();
+    let code = document.verdict.exit_code;
     if code >= decide::verdict::exit::NOT_TRUSTED && printer.quiet {
-        printer.warn(&answer.sentence);
+        printer.warn(&document.verdict.answer);
     }
     printer.say(&format!("\n{}", present::terminal::capacity(&printer.style, &document)));
-    if let Some(kept) = kept {
+    if let Some((kept, _)) = kept {
         let path = kept.path().display();
         printer.say(&format!("\n{path}     again:  inferometer show {path}"));
-        if matches!(answer.verdict, Verdict::Unresolved) {
+        if found.answers.iter().any(|answer| matches!(answer.verdict, Verdict::Unresolved)) {
             printer.say(&format!("go on where it ended:  inferometer capacity --resume {path}"));
         }
     }
@@ -147,26 +214,26 @@ fn simulated_on(spec: &Spec) -> Result<Found> {
     Ok(Found { model: run::known_model(spec), environment })
 }
 
-fn document(asked: &Asked, spec: &Spec, answer: &CapacityAnswer, found: Option<Found>) -> CapacityDocument {
-    // Without a probe nothing was found.
-    let Found { model, environment } =
-        found.unwrap_or_else(|| Found { model: run::known_model(spec), environment: run::on_this_side() });
-    let mut spec = spec.clone();
-    spec.api.model = model;
-    let spec = &spec;
-    let fleet = Fleet::of(answer, asked.accelerators, asked.demand.map(Rate::per_second));
-    CapacityDocument::new(answer, fleet, spec, &environment)
+/// Where the search of a folder is made. Without a probe nothing was found.
+fn searched_at(kept: &Kept, spec: &Spec) -> Found {
+    let unknown = || Found { model: run::known_model(spec), environment: run::on_this_side() };
+    kept.found().unwrap_or_else(unknown)
 }
 
-/// The answer of a folder again, from its recorded probes, and what was asked.
-fn replayed(folder: &Path, analysis: &AnalysisArgs) -> Result<(Asked, CapacityDocument)> {
-    let mut asked = kept::asked(folder)?;
-    asked::reanalysis(&mut asked.spec, analysis, None)?;
-    let settings = settings(&asked, &asked.spec)?;
-    let kept = Kept::open(folder)?;
-    let answer = search(&settings, &mut Replay::new(kept.probes()?, None), &mut |_| {});
-    let document = document(&asked, &asked.spec, &answer, kept.found());
-    Ok((asked, document))
+/// The answers of a folder again, from its recorded probes, and what was asked.
+fn replayed(folder: &Path, analysis: &AnalysisArgs) -> Result<Answered> {
+    let again = |folder: &Path| -> Result<(Asked, Vec<CapacityAnswer>)> {
+        let mut asked = kept::asked(folder)?;
+        asked::reanalysis(&mut asked.spec, analysis, None)?;
+        let recorded = Kept::open(folder)?.probes()?;
+        let settings = settings(&asked, &asked.spec)?;
+        let answers = search_tiers(&settings, &mut Replay::new(recorded, None), &mut |_, _| {});
+        Ok((asked, answers))
+    };
+    let (asked, answers) = again(folder)?;
+    let sensitivity = sensitivity::again(&asked, &answers, folder, &again)?;
+    let at = searched_at(&Kept::open(folder)?, &asked.spec);
+    Ok(Answered { asked, answers, sensitivity, at })
 }
 
 /// Shows the answer of a folder.
@@ -179,7 +246,7 @@ pub fn show(args: &ShowArgs, printer: &Printer) -> Result<u8> {
         ))
         .into());
     }
-    let (_, document) = replayed(&args.dir, &args.analysis)?;
+    let document = replayed(&args.dir, &args.analysis)?.document();
     if args.json {
         printer.data(&serde_json::to_string_pretty(&document.to_json())?)?;
     } else {
@@ -240,8 +307,63 @@ fn asked(args: &CapacityArgs, spec: &Spec) -> Result<Asked> {
         budget: span("--budget", &load.budget)?,
         accelerators: load.accelerators.or(spec.target.first().accelerators()),
         demand,
+        tiers: tiers(args, spec)?,
+        sensitivity: load.sensitivity,
         spec: spec.redacted(),
     })
+}
+
+/// The tiers that flags ask for.
+fn tiers(args: &CapacityArgs, spec: &Spec) -> Result<Vec<Tier>> {
+    let load = &args.load;
+    let refused = |error: SpecError| Failure::wrong_request(&[error]);
+    let share = args.settings.slo.attain.as_ref().map(|text| text.parse());
+    let share = share.transpose().map_err(|error: spec::ParseError| refused(error.into()))?;
+    let tiers = Tier::read_all(&load.tier, share).map_err(|error| {
+        refused(SpecError { message: format!("--tier: {}", error.message), ..error.into() })
+    })?;
+    if let (Some(tier), false) = (tiers.first(), spec.slo.is_empty()) {
+        let limits: Vec<&str> = texts(&spec.slo).collect();
+        return Err(refused(
+            SpecError::new(format!("the limits {} belong to no tier", limits.join(", "))).hint(format!(
+                "--tier '{tier}, {}', or a tier of their own: --tier 'NAME: {}'",
+                limits.join(", "),
+                limits.join(", ")
+            )),
+        )
+        .into());
+    }
+    for tier in &tiers {
+        let slo = &tier.slo;
+        let metrics = slo.joint.iter().map(|l| l.metric).chain(slo.marginal.iter().map(|l| l.metric));
+        if let Some(metric) = metrics.into_iter().find(|metric| !spec.api.stream && metric.needs_stream()) {
+            return Err(refused(
+                SpecError::new(format!(
+                    "tier `{}`: without a stream there is no {}",
+                    tier.name,
+                    metric.name()
+                ))
+                .hint("leave --no-stream away, or limit e2e"),
+            )
+            .into());
+        }
+    }
+    Ok(tiers)
+}
+
+/// Every limit as written.
+fn texts(slo: &Slo) -> impl Iterator<Item = &str> {
+    slo.joint.iter().map(|l| l.text.as_str()).chain(slo.marginal.iter().map(|l| l.text.as_str()))
+}
+
+/// A search that goes on has its tiers in its folder.
+fn refuse_tiers(args: &CapacityArgs) -> Result<()> {
+    if args.load.tier.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::wrong_request(&[SpecError::new("a search that goes on keeps its tiers")
+        .hint("give --resume alone; for other tiers search again without it")])
+    .into())
 }
 
 /// `10%` or `0.1`, above 0 and at most 1.
@@ -251,22 +373,24 @@ fn share(text: &str) -> Option<f64> {
     (share > 0.0 && share <= 1.0).then_some(share)
 }
 
-fn settings(asked: &Asked, spec: &Spec) -> Result<Settings> {
+/// The settings of each tier's search; of one without tiers a single one.
+fn settings(asked: &Asked, spec: &Spec) -> Result<Vec<Settings>> {
     let patience = spec.timeouts.first_token.0.unwrap_or(PATIENCE);
-    let criteria = Criterion::of(&spec.slo, patience).map_err(|error| {
-        Failure::request(anyhow!("{error}\nhint: --slo 'p95(ttft)<=500ms' --slo 'p95(tpot)<=40ms'"))
-    })?;
-    let over = match asked.over {
-        kept::Over::Rate { burstiness } => Over::Rate { burstiness },
-        kept::Over::Concurrency => Over::Concurrency,
-        kept::Over::Users { think } => Over::Users { think: think.0 },
+    let of = |slo: &Slo| -> Result<Settings> {
+        let criteria = Criterion::of(slo, patience).map_err(|error| {
+            Failure::request(anyhow!("{error}\nhint: --slo 'p95(ttft)<=500ms' --slo 'p95(tpot)<=40ms'"))
+        })?;
+        let mut settings = Settings::new(asked.over.searched(), criteria, spec.seed);
+        settings.max_load = asked.max_load;
+        settings.width = asked.width;
+        settings.max_probes = asked.max_probes.unwrap_or(settings.max_probes);
+        settings.budget = asked.budget.map(|span| span.0);
+        Ok(settings)
     };
-    let mut settings = Settings::new(over, criteria, spec.seed);
-    settings.max_load = asked.max_load;
-    settings.width = asked.width;
-    settings.max_probes = asked.max_probes.unwrap_or(settings.max_probes);
-    settings.budget = asked.budget.map(|span| span.0);
-    Ok(settings)
+    if asked.tiers.is_empty() {
+        return Ok(vec![of(&spec.slo)?]);
+    }
+    asked.tiers.iter().map(|tier| of(&tier.slo)).collect()
 }
 
 /// `llama-3.1-8b-capacity`.

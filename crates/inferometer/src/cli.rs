@@ -489,6 +489,14 @@ pub struct SearchArgs {
     /// Accelerators behind the server; a simulated target names its own.
     #[arg(long, value_name = "N")]
     pub accelerators: Option<u32>,
+    /// A class of service with limits of its own, `fast: p95(ttft)<=200ms` or `fast: ttft<=200ms, tpot<=20ms, attain
+    /// 95%`. Repeatable: all are searched together from the same probes, each with an answer of its own.
+    #[arg(long, value_name = "NAME: LIMITS")]
+    pub tier: Vec<String>,
+    /// Also the answer for other burstiness (0.25, 1, inf) and for lengths 20 % shorter and longer: each a search of
+    /// its own.
+    #[arg(long)]
+    pub sensitivity: bool,
     /// Go on with the search in this folder.
     #[arg(long, value_name = "FOLDER")]
     pub resume: Option<PathBuf>,

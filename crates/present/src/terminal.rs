@@ -1,6 +1,7 @@
 //! The screen after a run: trust, answer, table, limits, requests, notes.
 
 mod capacity;
+mod capacity_tiers;
 mod metrics;
 mod self_check;
 mod sweep;
@@ -214,6 +215,9 @@ impl Screen<'_> {
             let first = format!("{INDENT}{} ", self.style.met_column(marginal.met));
             self.hanging(&first, taken, &text);
         }
+        if let Some(words) = report.slo.together.as_ref().and_then(|together| together.words()) {
+            self.hanging(&format!("{INDENT}- "), 4, &words);
+        }
         if report.slo.joint.is_some() || !report.slo.marginal.is_empty() {
             self.line("");
         }
@@ -342,17 +346,6 @@ fn good_words(joint: &JointReport) -> String {
     let mut text = format!("good {good} of {} offered", count(joint.offered));
     if let Some(goodput) = joint.goodput_per_s {
         text.push_str(&format!(", goodput {}{NBSP}req/s", number(goodput)));
-    }
-    if joint.alone.len() > 1 {
-        let alone: Vec<String> = joint
-            .alone
-            .iter()
-            .map(|(limit, share)| {
-                let name = limit.split(['<', '>']).next().unwrap_or(limit);
-                format!("{name} {}", percent(*share))
-            })
-            .collect();
-        text.push_str(&format!("; alone: {}", alone.join(", ")));
     }
     text
 }

@@ -143,6 +143,34 @@ fn a_page_of_a_search_is_well_formed_small_and_complete() {
     }
 }
 
+#[test]
+fn tiers_stand_side_by_side_and_each_in_full() {
+    let document = common::capacity::tiers();
+    let html = present::html::capacity(&document, "c");
+    let mut ids: Vec<&str> =
+        html.split(" id=\"").skip(1).map(|rest| rest.split('"').next().unwrap()).collect();
+    ids.sort_unstable();
+    let mut once = ids.clone();
+    once.dedup();
+    assert_eq!(ids, once, "anchors are unique");
+    let links = html.split("href=\"#").skip(1).map(|rest| rest.split('"').next().unwrap());
+    for link in links {
+        assert!(ids.contains(&link), "#{link} leads nowhere");
+    }
+    let table = html.split("id=\"tiers\"").nth(1).unwrap().split("</table>").next().unwrap();
+    assert_eq!(table.matches("<tr>").count(), 1 + 2, "{table}");
+    for part in
+        ["fast", "p95(ttft)<=150ms", "ttft<=500ms, tpot<=45ms", "for 90\u{a0}% of requests", "servers for"]
+    {
+        let part = part.replace('<', "&lt;");
+        assert!(table.contains(&part), "{part} is not in {table}");
+    }
+    let changed = present::html::capacity(&common::capacity::sensitivity(), "c");
+    let table = changed.split("id=\"sensitivity\"").nth(1).unwrap().split("</table>").next().unwrap();
+    assert_eq!(table.matches("<tr>").count(), 1 + 5, "{table}");
+    assert!(table.contains("constant gaps") && table.contains("the base") && table.contains("×\u{a0}1.00"));
+}
+
 /// The page without the text of the spec, which is JSON and has its own words.
 fn body(html: &str) -> &str {
     html.split("<main>").nth(1).unwrap().split("The spec of a probe").next().unwrap()
@@ -254,7 +282,7 @@ fn what_is_withheld_is_in_no_tile_chart_or_margin() {
     let answer = html.split("<section id=\"answer\"").nth(1).unwrap().split("</section>").next().unwrap();
     assert!(!answer.contains("class=\"tiles\""), "{answer}");
     let limits = html.split("<section id=\"slo\"").nth(1).unwrap().split("</section>").next().unwrap();
-    assert!(limits.contains("Not judged") && !limits.contains("Each alone"), "{limits}");
+    assert!(limits.contains("Not judged") && !limits.contains("Joint and marginal"), "{limits}");
 
     assert!(!html.contains(" within</text>"));
 }

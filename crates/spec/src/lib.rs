@@ -21,6 +21,7 @@ pub mod seed;
 pub mod slo;
 pub mod target;
 mod targets;
+mod tier;
 pub mod units;
 pub mod workload;
 
@@ -43,6 +44,7 @@ pub use secret::Secret;
 pub use slo::{JointLimit, MarginalLimit, Metric, Op, Slo, Statistic};
 pub use target::{SimTarget, Target};
 pub use targets::Targets;
+pub use tier::Tier;
 pub use units::{Burstiness, Limit, Nanos, ParseUnitError, Rate, Share, Span};
 pub use workload::{CacheProtocol, Lengths, Source, TokenizerChoice, Workload};
 

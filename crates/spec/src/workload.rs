@@ -70,6 +70,24 @@ pub enum Lengths {
     Data,
 }
 
+impl Lengths {
+    /// Every length times `factor`, rounded, at least 1; `None`: they are in a file or a data set.
+    pub fn scaled(&self, factor: f64) -> Option<Self> {
+        let whole = |n: u32| (f64::from(n) * factor).round().clamp(1.0, f64::from(u32::MAX)) as u32;
+        match self {
+            Lengths::Fixed(n) => Some(Lengths::Fixed(whole(*n))),
+            Lengths::Uniform { min, max } => Some(Lengths::Uniform { min: whole(*min), max: whole(*max) }),
+            Lengths::Normal { mean, sd, max } => {
+                Some(Lengths::Normal { mean: mean * factor, sd: sd * factor, max: max.map(whole) })
+            }
+            Lengths::LogNormal { mean, sd, max } => {
+                Some(Lengths::LogNormal { mean: mean * factor, sd: sd * factor, max: max.map(whole) })
+            }
+            Lengths::File(_) | Lengths::Data => None,
+        }
+    }
+}
+
 /// What prompts share.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -102,4 +120,20 @@ pub enum TokenizerChoice {
     File(PathBuf),
     /// None: the server's counts serve.
     None,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lengths_are_scaled_where_they_are_numbers() {
+        assert_eq!(Lengths::Fixed(512).scaled(1.2), Some(Lengths::Fixed(614)));
+        assert_eq!(Lengths::Fixed(1).scaled(0.2), Some(Lengths::Fixed(1)));
+        let uniform = Lengths::Uniform { min: 10, max: 20 };
+        assert_eq!(uniform.scaled(0.8), Some(Lengths::Uniform { min: 8, max: 16 }));
+        let normal = Lengths::Normal { mean: 100.0, sd: 10.0, max: Some(200) };
+        assert_eq!(normal.scaled(0.5), Some(Lengths::Normal { mean: 50.0, sd: 5.0, max: Some(100) }));
+        assert_eq!((Lengths::Data.scaled(1.2), Lengths::File("a".into()).scaled(1.2)), (None, None));
+    }
 }

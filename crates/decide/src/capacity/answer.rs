@@ -132,6 +132,8 @@ pub struct ProbeReport {
     pub load: f64,
     /// What became of it.
     pub verdict: ProbeVerdict,
+    /// It was made for another tier.
+    pub borrowed: bool,
     /// What was seen.
     pub measured: Measured,
     /// Each limit.

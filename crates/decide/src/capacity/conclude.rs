@@ -185,6 +185,7 @@ impl Search<'_> {
             kind: probe.kind,
             load: probe.load,
             verdict: probe.verdict.clone(),
+            borrowed: probe.borrowed,
             measured: probe.measured.clone(),
             limits: limits.collect(),
             bracket: bracket.filter(|(low, high)| low.is_finite() && high.is_finite()),

@@ -25,6 +25,8 @@ pub(super) struct Probe {
     /// The first so many of them belong to the transient.
     pub dropped: usize,
     pub measured: Measured,
+    /// It was made for another tier.
+    pub borrowed: bool,
 }
 
 impl Probe {

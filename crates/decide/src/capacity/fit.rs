@@ -35,10 +35,15 @@ impl Model {
         Self { queue: None, criteria: vec![None; settings.criteria.len()] }
     }
 
-    /// Calibrated by the ramp; empty over users, where queues hardly form, and where it is not wanted.
+    /// Calibrated by the ramp; empty over users, where queues hardly form, for equal gaps, and where it is not
+    /// wanted.
     pub(super) fn new(settings: &Settings, ramp: &Ramp) -> Self {
         let none = Self::none(settings);
         let (Over::Rate { burstiness }, true) = (settings.over, settings.control.used) else { return none };
+        // Of equal gaps no timetable is lucky, and no crowd comes and goes by chance.
+        if burstiness.shape().is_infinite() {
+            return none;
+        }
         let Some(places) = ramp.places() else { return none };
         let control = settings.control;
         let stages: Vec<(u32, f64)> =

@@ -192,7 +192,35 @@ pub(super) fn run(
         (cap * 16 + 4 * load as u64, DAY)
     };
     let finished = asker.ask(rule.kind, settings.over.load(load, e2e), (most, time), &mut look)?;
-    Ok(keep(settings, rule, load, asker.number - 1, finished, decided))
+    Ok(keep(settings, rule, load, asker.number - 1, &finished, decided))
+}
+
+/// What a probe that was made under other limits says under these. Only what was known when the last
+/// request was intended counts: from then on the server is no longer under this load.
+pub(super) fn borrow(
+    settings: &Settings,
+    model: &Model,
+    rule: &Rule,
+    load: f64,
+    number: u32,
+    finished: &Finished,
+) -> Probe {
+    let sent = finished.requests.iter().map(|r| r.intended).max().unwrap_or_default();
+    let known = determined(&settings.criteria, &finished.requests, sent.min(finished.now));
+    let least = if settings.over.is_whole() { FIRST_LOOK.max(3 * load as u64) } else { FIRST_LOOK } as usize;
+    let mut progress = Progress { settings, model, rule, load, hopeless_before: false };
+    let (mut verdict, mut n) = (None, least);
+    while n < known {
+        let first = &finished.requests[..n];
+        verdict = progress.verdict(first, moment(&settings.criteria, first));
+        n += n / 2;
+    }
+    if known >= least {
+        let first = &finished.requests[..known];
+        verdict = progress.verdict(first, moment(&settings.criteria, first));
+    }
+    let decided = Some((verdict.unwrap_or(ProbeVerdict::Undecided), known));
+    Probe { borrowed: true, ..keep(settings, rule, load, number, finished, decided) }
 }
 
 /// When the last of these requests was determined.
@@ -209,7 +237,7 @@ fn keep(
     rule: &Rule,
     load: f64,
     number: u32,
-    finished: Finished,
+    finished: &Finished,
     decided: Option<(ProbeVerdict, usize)>,
 ) -> Probe {
     let criteria = &settings.criteria;
@@ -218,9 +246,9 @@ fn keep(
     let n = n.min(finished.requests.len());
     let first = &finished.requests[..n];
     let dropped = if n < LEAST { n } else { transient(settings.over, load, n) };
-    let measured = measured(criteria, &finished, n, dropped);
-    if let ProbeTrust::ClientLimited(why) = finished.trust {
-        verdict = ProbeVerdict::ClientLimited { why };
+    let measured = measured(criteria, finished, n, dropped);
+    if let ProbeTrust::ClientLimited(why) = &finished.trust {
+        verdict = ProbeVerdict::ClientLimited { why: why.clone() };
     }
     Probe {
         number,
@@ -231,6 +259,7 @@ fn keep(
         series: criteria.iter().map(|c| first.iter().map(|r| c.verdict(r)).collect()).collect(),
         dropped,
         measured,
+        borrowed: false,
     }
 }
 

@@ -1,6 +1,8 @@
 //! The unloaded server, and the closed-loop ramp that shows its ceiling and calibrates the virtual
 //! queue.
 
+use std::ops::Range;
+
 use spec::{Metric, Nanos};
 
 use super::answer::StageReport;
@@ -63,7 +65,11 @@ pub(super) struct Stage {
 
 impl Stage {
     pub(super) fn worst(&self) -> f64 {
-        self.attained.iter().copied().fold(1.0, f64::min)
+        self.worst_of(0..self.attained.len())
+    }
+    /// Of some criteria.
+    fn worst_of(&self, criteria: Range<usize>) -> f64 {
+        self.attained.get(criteria).unwrap_or_default().iter().copied().fold(1.0, f64::min)
     }
     fn metric(&self, metric: Metric) -> Option<f64> {
         match metric {
@@ -96,7 +102,10 @@ pub(super) struct Asker<'a> {
     pub notes: Vec<String>,
 }
 
-impl Asker<'_> {
+impl<'a> Asker<'a> {
+    pub(super) fn new(settings: &'a Settings, runner: &'a mut dyn Runner) -> Self {
+        Self { settings, runner, number: 0, requests: 0, time: Nanos::ZERO, notes: Vec::new() }
+    }
     /// Seed of the next probe: fresh for each, so that no two share a timetable.
     fn seed(&self) -> u64 {
         spec::seed::mix(self.settings.seed ^ spec::seed::mix(u64::from(self.number) + 1))
@@ -222,8 +231,9 @@ fn spread(values: &[f64]) -> f64 {
 }
 
 impl Ramp {
-    /// Warms the server up and climbs: 1, 2, 4, … users.
-    pub(super) fn climb(asker: &mut Asker<'_>) -> Result<Ramp, Halt> {
+    /// Warms the server up and climbs: 1, 2, 4, … users, until they are too many for every tier.
+    /// `tiers`: where the criteria of each lie among all.
+    pub(super) fn climb(asker: &mut Asker<'_>, tiers: &[Range<usize>]) -> Result<Ramp, Halt> {
         let mut ramp = Ramp {
             stages: Vec::new(),
             saturated: false,
@@ -258,7 +268,7 @@ impl Ramp {
                 }
             };
             let before = ramp.stages.last().map_or(0.0, |s| s.throughput);
-            bad += u32::from(stage.worst() < 0.5);
+            bad += u32::from(tiers.iter().all(|tier| stage.worst_of(tier.clone()) < 0.5));
             let enough = match over {
                 Over::Rate { .. } => {
                     ramp.saturated = users > 1 && stage.throughput < SATURATED * before;
@@ -281,6 +291,15 @@ impl Ramp {
             ramp.ceiling_error = top.error;
         }
         Ok(ramp)
+    }
+
+    /// The ramp as one tier sees it.
+    pub(super) fn of(&self, tier: &Range<usize>) -> Ramp {
+        let mut ramp = self.clone();
+        for stage in &mut ramp.stages {
+            stage.attained = stage.attained.get(tier.clone()).unwrap_or_default().to_vec();
+        }
+        ramp
     }
 
     /// Places in the engine, by Little's law from the top of the ramp.

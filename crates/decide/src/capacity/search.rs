@@ -5,7 +5,7 @@ use super::evidence::{Pool, Probe};
 use super::fit::{Fit, Model, fit, near};
 use super::probe::{Rule, run};
 use super::ramp::{Asker, Ramp};
-use super::runner::{Halt, Kind, Runner};
+use super::runner::{Halt, Kind};
 use super::settings::{LEAST_NEAR, Over, Settings, Z_CHECK, Z_MAIN, cap};
 use super::state::{Bracket, Ending};
 use crate::words::counted;
@@ -18,19 +18,6 @@ const CLOSE: f64 = 0.95;
 const NEARLY: f64 = 0.85;
 /// The largest step beyond the only side that is known.
 const STRIDE: f64 = 1.6;
-
-/// Searches the largest load at which every limit holds.
-///
-/// `told` hears of the answer so far after each probe, for progress.
-pub fn search(
-    settings: &Settings,
-    runner: &mut dyn Runner,
-    told: &mut dyn FnMut(&CapacityAnswer),
-) -> CapacityAnswer {
-    let asker =
-        Asker { settings, runner, number: 0, requests: 0, time: spec::Nanos::ZERO, notes: Vec::new() };
-    Search::new(asker, told).whole()
-}
 
 /// The state of a search.
 pub(super) struct Search<'a> {
@@ -56,8 +43,18 @@ pub(super) struct Search<'a> {
     side: f64,
 }
 
+/// What became of one step.
+pub(super) enum Step {
+    /// A probe was made.
+    Probed,
+    /// The bracket is as narrow as asked.
+    Narrow,
+    /// It is over.
+    Ended(Ending),
+}
+
 impl<'a> Search<'a> {
-    fn new(asker: Asker<'a>, told: &'a mut dyn FnMut(&CapacityAnswer)) -> Self {
+    pub(super) fn new(asker: Asker<'a>, told: &'a mut dyn FnMut(&CapacityAnswer)) -> Self {
         let settings = asker.settings;
         Self {
             asker,
@@ -78,34 +75,9 @@ impl<'a> Search<'a> {
         }
     }
 
-    fn whole(mut self) -> CapacityAnswer {
-        let ending = match self.steps() {
-            Ok(ending) => ending,
-            Err(halt) => {
-                self.notes.push(halt.to_string());
-                Ending::Halted
-            }
-        };
-        self.answer(ending)
-    }
-
-    fn steps(&mut self) -> Result<Ending, Halt> {
-        let ramp = Ramp::climb(&mut self.asker)?;
-        self.notes.extend(ramp.notes.iter().cloned());
-        self.begin(ramp);
-        if self.unloaded_fails()
-            && let Some(ending) = self.anywhere()?
-        {
-            return Ok(ending);
-        }
-        if let Some(ending) = self.main()? {
-            return Ok(ending);
-        }
-        self.checks()
-    }
-
     /// Takes the ramp in: prior, first guess, virtual queue.
-    fn begin(&mut self, ramp: Ramp) {
+    pub(super) fn begin(&mut self, ramp: Ramp) {
+        self.notes.extend(ramp.notes.iter().cloned());
         let (good, bad) = ramp.bracket(&self.settings.criteria);
         let is_rate = matches!(self.settings.over, Over::Rate { .. });
         let of = |s: &super::ramp::Stage| if is_rate { s.throughput } else { f64::from(s.users) };
@@ -137,14 +109,14 @@ impl<'a> Search<'a> {
         self.ramp = Some(ramp);
     }
 
-    fn unloaded_fails(&self) -> bool {
+    pub(super) fn unloaded_fails(&self) -> bool {
         let Some(first) = self.ramp.as_ref().and_then(|r| r.stages.first()) else { return true };
         first.worst() < 0.5
     }
 
     /// The unloaded server breaks a limit. That says nothing of higher loads (a server that waits to
     /// fill its batches is slow when idle): unmet is said only when several loads fail.
-    fn anywhere(&mut self) -> Result<Option<Ending>, Halt> {
+    pub(super) fn anywhere(&mut self) -> Result<Option<Ending>, Halt> {
         let ceiling = self.ramp.as_ref().map_or(0.0, |r| r.ceiling);
         if ceiling <= 0.0 {
             // What the client could not offer, or had no time for, says nothing of the server.
@@ -177,29 +149,28 @@ impl<'a> Search<'a> {
         Ok(Some(Ending::Unmet))
     }
 
-    /// Probes until the bracket is narrow; `None`: it is.
-    fn main(&mut self) -> Result<Option<Ending>, Halt> {
-        loop {
-            if let Some(ending) = self.contradiction()? {
-                return Ok(Some(ending));
-            }
-            if self.fit.is_some() {
-                if let Some(ending) = self.out_of_reach() {
-                    return Ok(Some(ending));
-                }
-                if self.narrow() {
-                    return Ok(None);
-                }
-            }
-            if self.main_probes() >= self.settings.max_probes || self.out_of_time() {
-                // What would narrow the bracket is what the client cannot offer.
-                let (_, high) = self.bracket().ends();
-                let limited = self.client_limit.as_ref().is_some_and(|(limit, _)| *limit <= high);
-                return Ok(Some(if limited { Ending::ClientLimited } else { Ending::Exhausted }));
-            }
-            let Some(load) = self.next() else { return Ok(Some(Ending::ClientLimited)) };
-            self.probe(Kind::Main, load)?;
+    /// Makes the next probe, unless the bracket is narrow or nothing more can be learned.
+    pub(super) fn step(&mut self) -> Result<Step, Halt> {
+        if let Some(ending) = self.contradiction()? {
+            return Ok(Step::Ended(ending));
         }
+        if self.fit.is_some() {
+            if let Some(ending) = self.out_of_reach() {
+                return Ok(Step::Ended(ending));
+            }
+            if self.narrow() {
+                return Ok(Step::Narrow);
+            }
+        }
+        if self.main_probes() >= self.settings.max_probes || self.out_of_time() {
+            // What would narrow the bracket is what the client cannot offer.
+            let (_, high) = self.bracket().ends();
+            let limited = self.client_limit.as_ref().is_some_and(|(limit, _)| *limit <= high);
+            return Ok(Step::Ended(if limited { Ending::ClientLimited } else { Ending::Exhausted }));
+        }
+        let Some(load) = self.next() else { return Ok(Step::Ended(Ending::ClientLimited)) };
+        self.probe(Kind::Main, load)?;
+        Ok(Step::Probed)
     }
 
     fn out_of_time(&self) -> bool {
@@ -209,7 +180,7 @@ impl<'a> Search<'a> {
     fn main_probes(&self) -> u32 {
         // One that the client spoilt is half a probe: it is done again.
         let weight = |p: &Probe| if p.speaks() { 2 } else { 1 };
-        let of_main = |p: &&Probe| matches!(p.kind, Kind::Main | Kind::Repeat);
+        let of_main = |p: &&Probe| matches!(p.kind, Kind::Main | Kind::Repeat) && !p.borrowed;
         self.probes.iter().filter(of_main).map(weight).sum::<u32>() / 2
     }
 
@@ -309,7 +280,7 @@ impl<'a> Search<'a> {
         Ok(verdict)
     }
 
-    fn limit_client(&mut self, load: f64, why: String) {
+    pub(super) fn limit_client(&mut self, load: f64, why: String) {
         if self.client_limit.as_ref().is_none_or(|(limit, _)| load < *limit) {
             self.client_limit = Some((load, why));
         }
@@ -332,7 +303,7 @@ impl<'a> Search<'a> {
         Ok(verdict)
     }
 
-    fn rule(&self, kind: Kind, load: f64) -> Rule {
+    pub(super) fn rule(&self, kind: Kind, load: f64) -> Rule {
         let q = self.settings.criteria.iter().map(|c| c.target().unwrap_or(0.05)).fold(0.5, f64::min);
         let is_main = matches!(kind, Kind::Main | Kind::Repeat);
         let centre = self.fit.as_ref().map_or(self.guess, Fit::centre);
@@ -346,7 +317,7 @@ impl<'a> Search<'a> {
         Rule { kind, z: if is_main { Z_MAIN } else { Z_CHECK }, cap: cap as u64, pools, centre, full }
     }
 
-    fn refit(&mut self) {
+    pub(super) fn refit(&mut self) {
         for _ in 0..6 {
             let fitted =
                 fit(self.settings, &self.model, &self.probes, self.fit.as_ref(), self.guess, self.range);
@@ -373,7 +344,7 @@ impl<'a> Search<'a> {
     /// A pass well above a fail: both again; still so: the server is not monotone.
     fn contradiction(&mut self) -> Result<Option<Ending>, Halt> {
         let Some((pass, fail)) = self.crossed() else { return Ok(None) };
-        if self.probes.iter().any(|p| p.kind == Kind::Repeat) {
+        if self.probes.iter().any(|p| p.kind == Kind::Repeat && !p.borrowed) {
             return Ok(None);
         }
         let again_fail = self.probe(Kind::Repeat, fail)?;

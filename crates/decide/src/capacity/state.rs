@@ -94,9 +94,8 @@ impl Search<'_> {
         let (low, high) = self.bracket().ends();
         for share in BELOW {
             let Some(load) = self.rounded(share * low) else { continue };
-            if self.probes.iter().any(|p| p.kind == Kind::Below && (p.load - load).abs() < 1e-9)
-                || self.ramp_held(load)
-            {
+            let tried = |p: &Probe| p.kind == Kind::Below && !p.borrowed && (p.load - load).abs() < 1e-9;
+            if self.probes.iter().any(tried) || self.ramp_held(load) || self.is_served(Kind::Below, load) {
                 continue;
             }
             if self.probe(Kind::Below, load)?.failed() && self.probe(Kind::Below, load)?.failed() {
@@ -120,7 +119,7 @@ impl Search<'_> {
                 Over::Rate { .. } => diverged || saturated && load > NO_MORE * ceiling,
                 _ => broken,
             };
-            if has_ceiling || self.failed_near(load) {
+            if has_ceiling || self.failed_near(load) || self.is_served(Kind::Above, load) {
                 continue;
             }
             if self.most.is_some_and(|m| load > m)

@@ -5,8 +5,11 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use spec::Spec;
 
+use super::capacity_tiers::TierDoc;
 use super::shape::{Num, Tool};
-use crate::capacity::{CapacityAnswer, Curve, Fleet, Needs, ProbeReport, ProbeVerdict, StageReport, Verdict};
+use crate::capacity::{
+    CapacityAnswer, Curve, Fleet, Needs, ProbeReport, ProbeVerdict, Sensitivity, StageReport, Verdict,
+};
 use crate::trust::TrustVerdict;
 
 /// A search for capacity.
@@ -38,7 +41,14 @@ pub struct CapacityDocument {
     pub probes: Vec<ProbeReport>,
     /// What a reader should know.
     pub notes: Vec<String>,
-    /// The end of it.
+    /// The tier that `answer`, `fleet`, `ramp`, `curves`, `probes` and `spec.slo` are of: the one that
+    /// holds least, so that all tiers hold there; `null`: there are none.
+    pub tier: Option<String>,
+    /// Every tier, in the order in which they were asked for; empty: there are none.
+    pub tiers: Vec<TierDoc>,
+    /// The answer under other conditions; `null`: nobody asked.
+    pub sensitivity: Option<Sensitivity>,
+    /// The end of it; with tiers the largest exit code of all.
     pub verdict: crate::report::Verdict,
 }
 
@@ -116,6 +126,9 @@ impl CapacityDocument {
             curves: answer.curves.clone(),
             probes: answer.probes.clone(),
             notes: answer.notes.clone(),
+            tier: None,
+            tiers: Vec::new(),
+            sensitivity: None,
             verdict: crate::report::Verdict {
                 exit_code: answer.verdict.exit_code(),
                 answer: answer.sentence.clone(),

@@ -330,6 +330,8 @@ pub struct SloDoc {
     pub joint: Option<JointDoc>,
     /// Limits on statistics.
     pub marginal: Vec<MarginalDoc>,
+    /// Limits on several metrics, each alone and all at once; `null`: fewer, or withheld.
+    pub together: Option<crate::together::Together>,
 }
 
 /// The joint limits.

@@ -2,9 +2,11 @@
 #![allow(missing_docs, clippy::unwrap_used)]
 
 mod client;
+mod gaps;
 mod rows;
 mod servers;
 mod table;
+mod tiers;
 mod truth;
 
 use std::sync::Mutex;

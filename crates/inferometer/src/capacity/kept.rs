@@ -10,7 +10,7 @@ use decide::capacity::Recorded;
 use record::folder::write_json_file;
 use record::{Environment, RunFolder};
 use serde::{Deserialize, Serialize};
-use spec::{Burstiness, Rate, Span, Spec};
+use spec::{Burstiness, Rate, Span, Spec, Tier};
 
 use crate::failure::Failure;
 use crate::files;
@@ -38,6 +38,17 @@ pub enum Over {
     },
 }
 
+impl Over {
+    /// As the search takes it.
+    pub fn searched(self) -> decide::capacity::Over {
+        match self {
+            Over::Rate { burstiness } => decide::capacity::Over::Rate { burstiness },
+            Over::Concurrency => decide::capacity::Over::Concurrency,
+            Over::Users { think } => decide::capacity::Over::Users { think: think.0 },
+        }
+    }
+}
+
 /// What was asked of a search.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Asked {
@@ -55,6 +66,12 @@ pub struct Asked {
     pub accelerators: Option<u32>,
     /// What has to be served in all.
     pub demand: Option<Rate>,
+    /// Classes of service, each with limits of its own; empty: the limits are those of the spec.
+    #[serde(default)]
+    pub tiers: Vec<Tier>,
+    /// Other burstiness and lengths are searched as well, each in a folder of its own below this one.
+    #[serde(default)]
+    pub sensitivity: bool,
     /// The spec of the probes but for their loads and lengths, without secrets.
     pub spec: Spec,
 }
@@ -96,7 +113,17 @@ impl Kept {
     /// Makes one below `out`.
     pub fn create(out: &Path, name: &str, asked: &Asked) -> Result<Self> {
         let folder = RunFolder::create(out, crate::run::wall_ns(), name).map_err(Failure::request)?;
-        let path = folder.path().to_owned();
+        Self::begin(folder.path().to_owned(), asked)
+    }
+    /// This very folder: as it is when it is one, otherwise a new one.
+    pub fn at(path: &Path, asked: &Asked) -> Result<Self> {
+        if exists(path) {
+            return Self::open(path);
+        }
+        RunFolder::create_at(path).map_err(Failure::request)?;
+        Self::begin(path.to_owned(), asked)
+    }
+    fn begin(path: PathBuf, asked: &Asked) -> Result<Self> {
         let file = File { schema_version: VERSION, asked: asked.clone() };
         write_json_file(&path.join(ASKED), &file).map_err(Failure::request)?;
         Ok(Self { path, whole: Cell::new(true) })

@@ -3,12 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use decide::json::CapacityDocument;
 use record::{RecordError, RunFolder};
 use spec::Burstiness;
 
 use super::kept::{Asked, Over};
-use super::replayed;
+use super::{Answered, replayed};
 use crate::cli::ReportArgs;
 use crate::commands::write_page;
 use crate::failure::Failure;
@@ -16,28 +15,28 @@ use crate::printer::Printer;
 
 /// Writes the page of a search from its recorded probes.
 pub fn report(args: &ReportArgs, printer: &Printer) -> Result<u8> {
-    let (asked, document) = replayed(&args.dir, &args.analysis)?;
+    let found = replayed(&args.dir, &args.analysis)?;
     match &args.out {
         None => {
-            let path = write(&args.dir, &asked, &document).map_err(Failure::request)?;
+            let path = write(&args.dir, &found).map_err(Failure::request)?;
             printer.data(&path.display().to_string())?;
         }
-        Some(path) => write_page(path, page(&asked, &document), printer)?,
+        Some(path) => write_page(path, page(&found), printer)?,
     }
     Ok(0)
 }
 
 /// Writes the page of an answer into the folder of its search; gives the file.
-pub fn write(folder: &Path, asked: &Asked, document: &CapacityDocument) -> Result<PathBuf, RecordError> {
+pub fn write(folder: &Path, found: &Answered) -> Result<PathBuf, RecordError> {
     let folder = RunFolder::open(folder)?;
-    folder.write_report(&page(asked, document))?;
+    folder.write_report(&page(found))?;
     Ok(folder.report())
 }
 
 /// The page of an answer.
-fn page(asked: &Asked, document: &CapacityDocument) -> String {
-    let command = format!("inferometer capacity {}", flags(asked));
-    present::html::capacity(document, &command)
+fn page(found: &Answered) -> String {
+    let command = format!("inferometer capacity {}", flags(&found.asked));
+    present::html::capacity(&found.document(), &command)
 }
 
 /// What would ask the same, as flags.
@@ -61,6 +60,12 @@ fn flags(asked: &Asked) -> String {
     }
     if !spec.slo.joint.is_empty() {
         text.push_str(&format!(" --attain {}", spec.slo.attain));
+    }
+    for tier in &asked.tiers {
+        text.push_str(&format!(" --tier '{tier}'"));
+    }
+    if asked.sensitivity {
+        text.push_str(" --sensitivity");
     }
     let mut add = |flag: &str, value: Option<String>| {
         text.extend(value.map(|value| format!(" {flag} {value}")));

@@ -2,10 +2,11 @@
 //! somewhere, flags exist, and a default that is named is the real one.
 //!
 //! `$ inferometer run …` and `sweep …` are executed with `--dry-run`: flags, values and files are checked, nothing is
-//! measured. `show` and `report` read one small run that is made here, or one small sweep where they name `runs/SWEEP`. Shown figures of a measurement differ from run to run and are not
+//! measured. A search in virtual time of which something is shown is made, and says just that. `show` and `report` read one small run that is made here, or one small sweep where they name `runs/SWEEP`. Shown figures of a measurement differ from run to run and are not
 //! compared; everything else is.
 
 mod console;
+mod goodput;
 mod page;
 
 use std::collections::{BTreeMap, BTreeSet};

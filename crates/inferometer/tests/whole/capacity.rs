@@ -134,3 +134,112 @@ fn a_search_that_was_stopped_goes_on_from_its_folder() {
     assert_eq!(shown(&search).json["answer"], ran.json["answer"]);
     assert!(shown(&runs(&search)[0]).json["requests"]["offered"].as_u64() > Some(0));
 }
+
+/// Both tiers are answered from one set of probes: 37.68 and 42.43 requests a second (from runs of 1.5 million requests).
+#[test]
+fn tiers_have_their_own_answers_and_servers() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let args =
+        ["sim://fifo?service=20ms&tokens=end", "--virtual", "--isl", "16", "--osl", "1", "--seed", "3"];
+    let tiers = ["--tier", "fast: p90(ttft)<=100ms", "--tier", "standard: ttft<=200ms, attain 95%"];
+    let more = ["--demand", "900/s", "--accelerators", "8"];
+    let ran = capacity(folder.path(), &[&args[..], &tiers, &more].concat()).end();
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    for (tier, (name, truth)) in
+        ran.json["tiers"].as_array().expect("tiers").iter().zip([("fast", 37.68), ("standard", 42.43)])
+    {
+        let at = |key: &str| tier.pointer(key).and_then(Value::as_f64).expect("a number");
+        assert_eq!(tier["name"], name);
+        assert!(at("/answer/low") <= truth && truth <= at("/answer/high"), "{name}: {}", ran.stderr);
+        assert_eq!(tier["fleet"]["servers_high"], (900.0 / at("/answer/low")).ceil() as u64);
+        assert!(
+            ran.stderr.contains(&format!("{name}: With Poisson arrivals this server holds")),
+            "{}",
+            ran.stderr
+        );
+    }
+    // At the top stands the tier that holds least.
+    assert_eq!(
+        (ran.at("tier"), &ran.json["answer"]),
+        (&Value::from("fast"), &ran.json["tiers"][0]["answer"])
+    );
+}
+
+#[test]
+fn tiers_that_are_none_are_refused_with_what_would_be_one() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let base = ["sim://fixed", "--virtual", "--isl", "16", "--osl", "4"];
+    for (args, said) in [
+        (&["--tier", "p95(ttft)<=200ms"][..], "no name"),
+        (&["--tier", "fast:"], "no limit"),
+        (&["--tier", "fast: sooner<=1s"], "sooner"),
+        (&["--tier", "a: ttft<=1s", "--tier", "a: tpot<=1s"], "given twice"),
+        (
+            &["--tier", "a: ttft<=1s", "--slo", "p95(tpot)<=1s"],
+            "--tier 'a: ttft<=1s, attain 0.95, p95(tpot)<=1s'",
+        ),
+        (&["--tier", "a: max(ttft)<=1s"], "percentile"),
+        (&["--tier", "a: ttft<=1s", "--no-stream"], "without a stream"),
+        (&["--tier", "a: ttft<=1s", "--resume", "nowhere"], "keeps its tiers"),
+    ] {
+        let ran = capacity(folder.path(), &[&base[..], args].concat()).end();
+        assert_eq!(ran.code, 2, "{args:?}: {}", ran.stderr);
+        assert!(ran.stderr.contains(said), "{args:?}: {}", ran.stderr);
+    }
+}
+
+/// Bursts hold less than Poisson arrivals, equal gaps more: with a service of 20 ms and no luck at all, 50 a second.
+#[test]
+fn the_answer_hangs_on_burstiness_and_not_on_lengths_that_cost_nothing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let args =
+        ["sim://fifo?service=20ms&tokens=end", "--slo", "p95(ttft)<=200ms", "--virtual", "--sensitivity"];
+    let ran =
+        capacity(folder.path(), &[&args[..], &["--isl", "16", "--osl", "1", "--seed", "3"]].concat()).end();
+    let rows = ran.json["sensitivity"]["rows"].as_array().expect("rows").clone();
+    let names: Vec<&str> = rows.iter().filter_map(|row| row["condition"].as_str()).collect();
+    let lengths = ["lengths −20 %", "lengths +20 %"];
+    assert_eq!(names, ["burstiness 0.25", "Poisson arrivals", "constant gaps", lengths[0], lengths[1]]);
+    let number = |row: usize, key: &str| rows[row][key].as_f64().expect("a number");
+    for (row, truth) in [24.74, 42.43, 50.0, 42.43, 42.43].into_iter().enumerate() {
+        let (low, high) = (number(row, "low"), number(row, "high"));
+        assert!(low <= truth && truth <= high, "{}: {low}–{high}", names[row]);
+    }
+    assert!(number(0, "value") < number(1, "value") && number(1, "value") < number(2, "value"));
+    assert!((number(0, "ratio") - number(0, "value") / number(1, "value")).abs() < 1e-9);
+    assert!(ran.stderr.contains("against the base"), "{}", ran.stderr);
+    // Users wait for their answers, so burstiness is nothing to them.
+    let users =
+        ["sim://fixed?ttft=100ms&tpot=5ms", "--virtual", "--over", "users", "--max", "8", "--sensitivity"];
+    let more = ["--slo", "p90(ttft)<=2s", "--isl", "16", "--osl", "4"];
+    let ran = capacity(folder.path(), &[&users[..], &more].concat()).end();
+    assert_eq!(ran.json["sensitivity"]["rows"].as_array().map(Vec::len), Some(3));
+    assert!(ran.stderr.contains("burstiness does not apply"), "{}", ran.stderr);
+}
+
+/// Over HTTP each condition is a search in a folder of its own, and the folder of all shows the same table again.
+#[test]
+fn tiers_and_sensitivity_are_in_the_folder() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let small = ["sim://fixed?ttft=20ms&tpot=1ms", "--over", "concurrency", "--max", "2"];
+    // Too little time for an answer: what matters here is where things are.
+    let more = ["--isl", "16", "--osl", "4", "--sensitivity", "--html", "--budget", "2s"];
+    let tiers = ["--tier", "a: p90(ttft)<=2s", "--tier", "b: p90(e2e)<=3s"];
+    let ran = capacity(folder.path(), &[&small[..], &more, &tiers].concat()).end();
+    // On a machine that is busy with other tests this side may be the limit.
+    assert!([0, 3, 5].contains(&ran.code), "{}", ran.stderr);
+    assert!(ran.stderr.contains("2 further searches after this one"), "{}", ran.stderr);
+    let search = only_run(folder.path());
+    assert!(
+        ["lengths-80%", "lengths-120%"].iter().all(|name| search.join(name).join("probes.jsonl").is_file())
+    );
+    let again = shown(&search);
+    assert_eq!(again.json["tiers"], ran.json["tiers"]);
+    assert_eq!(again.json["sensitivity"], ran.json["sensitivity"]);
+    assert_eq!(again.json["sensitivity"]["rows"].as_array().map(Vec::len), Some(6));
+    // Each of them is the folder of a search.
+    let below = shown(&search.join("lengths-120%"));
+    assert_eq!(below.json["tiers"][1]["name"], "b");
+    let page = std::fs::read_to_string(search.join("report.html")).expect("the page");
+    assert!(page.contains("What each tier gets") && page.contains("What the answer hangs on"));
+}

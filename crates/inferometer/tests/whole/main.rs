@@ -14,6 +14,7 @@ mod journey;
 mod large;
 mod llama;
 mod mangled;
+mod margins;
 mod pacing;
 mod scale;
 mod scripted;

@@ -6,6 +6,7 @@ mod ladder;
 mod loads;
 mod probes;
 mod terms;
+mod tiers;
 mod unresolved;
 
 use decide::capacity::{Kind, ProbeReport, ProbeVerdict, figure as load_figure};
@@ -36,22 +37,40 @@ pub fn capacity(document: &CapacityDocument, command: &str) -> String {
     let mut brand = vec![document.environment.started.clone(), spec.target.to_string()];
     brand.extend(spec.labels.iter().map(|(key, value)| format!("{key} {value}")));
     brand.retain(|text| !text.is_empty());
+    let (body, sections) = if document.tiers.is_empty() {
+        let body = html! {
+            (part(document, load, &tiers::sensitivity(document, load)))
+            (probes::ramp(document))
+            (unresolved::section(document, load))
+            (notes(&document.notes))
+        };
+        (body, SECTIONS.map(|(id, name)| (id.to_owned(), name.to_owned())).to_vec())
+    } else {
+        tiers::body(document, load)
+    };
     let body = html! {
-        (answer::trust(document, load))
-        (answer::section(document, load))
-        (crossing::section(document, load))
-        (loads::section(document, load))
-        (probes::section(document, load))
-        (probes::ramp(document))
-        (unresolved::section(document, load))
-        (notes(&document.notes))
+        (body)
         (terms::spec(document))
         (terms::definitions())
     };
     let name = spec.api.model.clone().unwrap_or_else(|| spec.target.to_string());
     let title = format!("How many {} does {name} hold?", load.asked);
-    let head = Head { kind: "capacity", title: &title, brand: &brand, command, sections: &SECTIONS };
+    let sections: Vec<(&str, &str)> =
+        sections.iter().map(|(id, name)| (id.as_str(), name.as_str())).collect();
+    let head = Head { kind: "capacity", title: &title, brand: &brand, command, sections: &sections };
     page(&head, &document.tool.version, &body)
+}
+
+/// What is told of one answer; `after`: what stands behind its figures.
+fn part(document: &CapacityDocument, load: Load, after: &Markup) -> Markup {
+    html! {
+        (answer::trust(document, load))
+        (answer::section(document, load))
+        (after)
+        (crossing::section(document, load))
+        (loads::section(document, load))
+        (probes::section(document, load))
+    }
 }
 
 /// The load that was searched, in words.
@@ -65,6 +84,8 @@ struct Load {
     asked: &'static str,
     /// Loads are whole numbers.
     whole: bool,
+    /// The tier that is told of, from 1: sections of several stand on one page.
+    tier: Option<usize>,
 }
 
 impl Load {
@@ -75,15 +96,22 @@ impl Load {
                 axis: "offered requests/s",
                 asked: "requests per second",
                 whole: false,
+                tier: None,
             },
             "concurrency" => Self {
                 unit: "in flight",
                 axis: "requests in flight",
                 asked: "requests in flight",
                 whole: true,
+                tier: None,
             },
-            _ => Self { unit: "users", axis: "users", asked: "users", whole: true },
+            _ => Self { unit: "users", axis: "users", asked: "users", whole: true, tier: None },
         }
+    }
+
+    /// The anchor of a section.
+    fn id(self, section: &str) -> String {
+        self.tier.map_or_else(|| section.to_owned(), |tier| format!("{section}-{tier}"))
     }
 
     /// `16.7`, `120`.

@@ -24,6 +24,14 @@ pub(super) fn section(report: &RunReport) -> Markup {
                     @if let Some(joint) = &slo.joint { (joint_part(joint)) }
                     @if !slo.marginal.is_empty() { (marginal_part(&report.spec.slo.marginal, &slo.marginal)) }
                 }
+                @if let Some(together) = &slo.together {
+                    p.note {
+                        b { "Joint and marginal. " } "Taken " (together.words().unwrap_or_default()) "."
+                        @if together.is_misleading() {
+                            " Limits without a percentile, with " code { "--attain" } ", ask for all at once."
+                        }
+                    }
+                }
             }
         }
     }
@@ -62,18 +70,6 @@ fn joint_part(joint: &JointReport) -> Markup {
                     dd { (badge(joint.met)) @if let Some(reason) = &joint.reason { small.why { (reason) } } }
                     dt { "Good" } dd { (joint.good.map_or("–".to_owned(), count)) " of " (count(joint.offered)) " offered" }
                     dt { "Goodput" } dd { (joint.goodput_per_s.map_or("–".to_owned(), number)) " requests/s" }
-                    @if joint.alone.len() > 1 {
-                        dt { "Each alone" }
-                        dd {
-                            @for (i, (limit, alone)) in joint.alone.iter().enumerate() {
-                                @if i > 0 { ", " } (limit) " " (percent(*alone))
-                            }
-                        }
-                        @if let Some((low, high)) = joint.bounds {
-                            dt { "Bounds" }
-                            dd { "the margins alone allow " (percent_number(low)) "–" (percent(high)) }
-                        }
-                    }
                 }
             }
         }

@@ -12,15 +12,15 @@ use crate::style::{Style, Tone};
 /// The whole screen.
 pub fn capacity(style: &Style, document: &CapacityDocument) -> String {
     let mut screen = Screen { style, out: String::new() };
-    screen.answer(&format!("{}.", document.verdict.answer));
-    // Where no load is held, no number of servers would do.
-    let fleet = document.fleet.filter(|_| document.answer.low.is_some());
-    if let Some(words) = fleet.and_then(|fleet| fleet.words()) {
-        screen.hanging(INDENT, INDENT.len(), &words);
-        screen.line("");
+    if document.tiers.is_empty() {
+        screen.found(document, "");
+        screen.sensitivity(document);
+        screen.probes(document);
+    } else {
+        screen.tiers(document);
+        screen.sensitivity(document);
+        screen.probes_of_tiers(document);
     }
-    screen.crossings(document);
-    screen.probes(document);
     screen.unresolved(document);
     screen.out.trim_end().to_owned()
 }
@@ -36,7 +36,7 @@ pub fn probe(style: &Style, over: Over, probe: &ProbeReport) -> String {
     format!("{INDENT}{:<3} {what:<7} {}   {text}", probe.number, verdict(style, &probe.verdict))
 }
 
-fn purpose(kind: Kind) -> &'static str {
+pub(super) fn purpose(kind: Kind) -> &'static str {
     match kind {
         Kind::Warm => "warm-up",
         Kind::Ramp => "ramp",
@@ -47,7 +47,7 @@ fn purpose(kind: Kind) -> &'static str {
     }
 }
 
-fn words(verdict: &ProbeVerdict) -> (Tone, &'static str, &'static str) {
+pub(super) fn words(verdict: &ProbeVerdict) -> (Tone, &'static str, &'static str) {
     match verdict {
         ProbeVerdict::Pass => (Tone::Pass, "✓", "holds"),
         ProbeVerdict::Fail => (Tone::Fail, "✕", "misses"),
@@ -64,6 +64,22 @@ fn verdict(style: &Style, verdict: &ProbeVerdict) -> String {
 }
 
 impl Screen<'_> {
+    /// The answer, what it means for a fleet, and each limit's crossing; `name`: of the tier.
+    pub(super) fn found(&mut self, document: &CapacityDocument, name: &str) {
+        self.answer(&format!("{name}{}.", document.verdict.answer));
+        let good =
+            document.answer.goodput_per_s.map(|good| format!("goodput there {} req/s", figure(good.0)));
+        // Where no load is held, no number of servers would do.
+        let fleet = document.fleet.filter(|_| document.answer.low.is_some());
+        let fleet = fleet.and_then(|fleet| fleet.words());
+        let words: Vec<String> = good.into_iter().chain(fleet).collect();
+        if !words.is_empty() {
+            self.hanging(INDENT, INDENT.len(), &words.join("; "));
+            self.line("");
+        }
+        self.crossings(document);
+    }
+
     fn crossings(&mut self, document: &CapacityDocument) {
         for curve in &document.curves {
             let binds = if document.curves.len() > 1 {
@@ -122,21 +138,11 @@ impl Screen<'_> {
     }
 
     fn unresolved(&mut self, document: &CapacityDocument) {
-        let needs = match document.answer.needs {
-            Some(Needs::Requests { requests }) => {
-                Some(format!("a narrower bracket takes about {} in all", counted(requests, "request")))
+        for part in document.each() {
+            let tier = part.tier.as_ref().map_or(String::new(), |name| format!("{name}: "));
+            for note in open(&part) {
+                self.hanging(&format!("{INDENT}- "), 4, &format!("{tier}{note}"));
             }
-            Some(Needs::Repeats { repeats }) => Some(format!(
-                "the server differs from run to run: a narrower bracket takes about {}",
-                counted(repeats, "probe")
-            )),
-            None => None,
-        };
-        let spoilt = document.trust.client_limited_probes;
-        let spoilt = (spoilt > 0)
-            .then(|| format!("{} set aside: this client was the limit", counted(spoilt, "probe")));
-        for note in needs.iter().chain(&spoilt).chain(&document.notes) {
-            self.hanging(&format!("{INDENT}- "), 4, note);
         }
         let search = format!(
             "{} in {}",
@@ -145,4 +151,22 @@ impl Screen<'_> {
         );
         self.hanging(INDENT, INDENT.len(), &search);
     }
+}
+
+/// What a reader should know of an answer.
+fn open(document: &CapacityDocument) -> Vec<String> {
+    let needs = match document.answer.needs {
+        Some(Needs::Requests { requests }) => {
+            Some(format!("a narrower bracket takes about {} in all", counted(requests, "request")))
+        }
+        Some(Needs::Repeats { repeats }) => Some(format!(
+            "the server differs from run to run: a narrower bracket takes about {}",
+            counted(repeats, "probe")
+        )),
+        None => None,
+    };
+    let spoilt = document.trust.client_limited_probes;
+    let spoilt =
+        (spoilt > 0).then(|| format!("{} set aside: this client was the limit", counted(spoilt, "probe")));
+    needs.into_iter().chain(spoilt).chain(document.notes.iter().cloned()).collect()
 }

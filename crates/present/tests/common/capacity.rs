@@ -4,11 +4,11 @@ use std::collections::VecDeque;
 
 use decide::capacity::{
     Ask, Criterion, Finished, Fleet, Halt, Happened, Kind, Look, Next, Over, ProbeTrust, ProbeVerdict,
-    Runner, Settings, Simulated, VirtualRunner, What, search,
+    Runner, Sensitivity, Settings, Simulated, VirtualRunner, What, changes, search, search_tiers,
 };
 use decide::json::CapacityDocument;
 use record::Environment;
-use spec::{Burstiness, MarginalLimit, Metric, Nanos, Slo, Span, Statistic};
+use spec::{Burstiness, MarginalLimit, Metric, Nanos, Slo, Span, Statistic, Tier};
 
 use super::{joint, marginal, ms, open};
 
@@ -116,14 +116,50 @@ fn made(
 ) -> CapacityDocument {
     let mut spec = super::spec(open(1.0));
     spec.slo = slo;
-    let environment = Environment {
-        started: "2026-11-30T10:15:00Z".to_owned(),
-        tool_version: "0.1.0".to_owned(),
-        ..Environment::default()
-    };
+    let environment = environment();
     let answer = search(settings, runner, &mut |_| {});
     let fleet = fleet.and_then(|(each, demand)| Fleet::of(&answer, Some(each), Some(demand)));
     CapacityDocument::new(&answer, fleet, &spec, &environment)
+}
+
+fn environment() -> Environment {
+    Environment {
+        started: "2026-11-30T10:15:00Z".to_owned(),
+        tool_version: "0.1.0".to_owned(),
+        ..Environment::default()
+    }
+}
+
+/// Two tiers from the same probes, with a demand.
+pub fn tiers() -> CapacityDocument {
+    let texts =
+        ["fast: p95(ttft)<=150ms", "standard: ttft<=500ms, tpot<=45ms, attain 90%"].map(str::to_owned);
+    let tiers = Tier::read_all(&texts, None).unwrap();
+    let all: Vec<Settings> = tiers.iter().map(|tier| settings(over_rate(), &tier.slo)).collect();
+    let server = |_, _| Box::<Batching>::default() as Box<dyn Simulated>;
+    let mut runner = VirtualRunner::new(server, |_, _| (1024, 48));
+    let answers = search_tiers(&all, &mut runner, &mut |_, _| {});
+    let parts: Vec<_> = tiers
+        .into_iter()
+        .zip(answers)
+        .map(|(tier, answer)| {
+            let fleet = Fleet::of(&answer, Some(8), Some(120.0));
+            (tier, answer, fleet)
+        })
+        .collect();
+    CapacityDocument::of_tiers(&parts, &super::spec(open(1.0)), &environment()).unwrap()
+}
+
+/// With the answer for other burstiness and lengths: the same answer for each, as far as a page goes.
+pub fn sensitivity() -> CapacityDocument {
+    let slo = latencies(250.0, 40.0);
+    let settings = settings(over_rate(), &slo);
+    let server = |_, _| Box::<Batching>::default() as Box<dyn Simulated>;
+    let answer = search(&settings, &mut VirtualRunner::new(server, |_, _| (1024, 48)), &mut |_| {});
+    let (all, notes) = changes(over_rate(), true);
+    let changed: Vec<_> = all.into_iter().map(|change| (change, vec![answer.clone()])).collect();
+    let table = Sensitivity::new(over_rate(), &[None], &[answer], &changed, notes);
+    CapacityDocument { sensitivity: Some(table), ..resolved() }
 }
 
 fn latencies(ttft: f64, tpot: f64) -> Slo {
@@ -213,6 +249,8 @@ pub fn all() -> Vec<(&'static str, CapacityDocument)> {
         ("capacity-unmet", unmet()),
         ("capacity-not-reached", not_reached()),
         ("capacity-users", users()),
+        ("capacity-tiers", tiers()),
+        ("capacity-sensitivity", sensitivity()),
         ("capacity-nothing", nothing()),
         ("capacity-hostile", hostile()),
     ]

@@ -16,7 +16,7 @@ pub(super) fn trust(document: &CapacityDocument, load: Load) -> Markup {
     let (class, word) = standing(document);
     let spoilt = document.probes.iter().filter(|probe| !speaks(probe));
     html! {
-        section id="trust" {
+        section id=(load.id("trust")) {
             h2 { "Can this measurement be believed?" }
             div class={ "verdict " (class) } role="status" {
                 span.w { (word) }
@@ -169,7 +169,7 @@ fn check(class: &str, name: &str, figure: &str, advice: Option<&str>) -> Markup 
 
 pub(super) fn section(document: &CapacityDocument, load: Load) -> Markup {
     html! {
-        section id="answer" {
+        section id=(load.id("answer")) {
             h2 { "Answer" }
             // Where nothing is held, the word is no verdict.
             p.answer {

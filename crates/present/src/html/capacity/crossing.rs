@@ -14,7 +14,7 @@ const HEIGHT: u32 = 230;
 
 pub(super) fn section(document: &CapacityDocument, load: Load) -> Markup {
     html! {
-        section id="limits" {
+        section id=(load.id("limits")) {
             h2 { "Where the limits are crossed" }
             @if document.answer.verdict.is_lower_bound() {
                 p.lead { "No crossing was seen: every limit held as far as loads could be tried, and what lies beyond is not known." }

@@ -18,7 +18,7 @@ const HEIGHT: u32 = 220;
 pub(super) fn section(document: &CapacityDocument, load: Load) -> Markup {
     let spoilt = document.probes.iter().any(|probe| !speaks(probe));
     html! {
-        section id="curves" {
+        section id=(load.id("curves")) {
             h2 { "Load and what it does" }
             @if document.probes.iter().all(|probe| !speaks(probe)) {
                 p.lead { "No probe says anything of the server." }

@@ -12,7 +12,7 @@ use super::{Load, badge, fitted, ladder, limit_texts, purpose, speaks};
 
 pub(super) fn section(document: &CapacityDocument, load: Load) -> Markup {
     html! {
-        section id="probes" {
+        section id=(load.id("probes")) {
             h2 { "Probes, in order" }
             @if document.probes.is_empty() {
                 p.lead { "None was made." }

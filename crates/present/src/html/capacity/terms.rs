@@ -1,7 +1,7 @@
 //! What was asked, and how to read the page.
 
 use decide::capacity::Verdict;
-use decide::json::CapacityDocument;
+use decide::json::{CapacityDocument, TierDoc};
 use decide::words::{self, percent};
 use maud::{Markup, html};
 
@@ -17,13 +17,22 @@ pub(super) fn spec(document: &CapacityDocument) -> Markup {
             dl.kv {
                 dt { "Target" } dd { (spec.target.to_string()) }
                 dt { "Searched over" } dd { (document.answer.over) }
-                dt { "Limits" } dd { (limit_texts(document).join(", ")) }
+                @if document.tiers.is_empty() {
+                    dt { "Limits" } dd { (limit_texts(document).join(", ")) }
+                } @else {
+                    dt { "Tiers" }
+                    dd { @for (i, tier) in document.tiers.iter().enumerate() { @if i > 0 { br; } (tier_words(tier)) } }
+                }
                 dt { "Confidence" } dd { (percent(document.answer.confidence.0)) }
                 dt { "Lengths" } dd { (words::lengths(&spec.workload.isl)) " in, " (words::lengths(&spec.workload.osl)) " out" }
                 dt { "Prompts" } dd { (words::cache(&spec.workload.cache)) }
                 dt { "Accelerators" } dd { (accelerators.map_or("not stated".to_owned(), |n| n.to_string())) }
                 dt { "Seed" } dd { (document.seed) "; each probe has one of its own, so no prompt is sent twice" }
-                dt { "Outcome" } dd { (outcome(document.answer.verdict)) ", exit code " (document.verdict.exit_code) }
+                dt { "Outcome" }
+                dd {
+                    @if document.tiers.is_empty() { (outcome(document.answer.verdict)) ", " }
+                    "exit code " (document.verdict.exit_code)
+                }
             }
             details.screen {
                 summary { "The spec of a probe" }
@@ -31,6 +40,11 @@ pub(super) fn spec(document: &CapacityDocument) -> Markup {
             }
         }
     }
+}
+
+/// `fast: p95(ttft)<=200ms`.
+fn tier_words(tier: &TierDoc) -> String {
+    spec::Tier { name: tier.name.clone(), slo: tier.slo.clone() }.to_string()
 }
 
 fn outcome(verdict: Verdict) -> &'static str {

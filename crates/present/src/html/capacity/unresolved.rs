@@ -9,7 +9,7 @@ use super::{Load, speaks};
 
 pub(super) fn section(document: &CapacityDocument, load: Load) -> Markup {
     html! {
-        section id="open" {
+        section id=(load.id("open")) {
             h2 { "What is not resolved" }
             ul.out {
                 (verdict(document, load))
