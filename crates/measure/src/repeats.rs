@@ -135,8 +135,9 @@ impl Completed {
     }
 }
 
-/// Standard error of the mean of batches over their mean.
-fn batch_error(batches: &[f64]) -> Option<f64> {
+/// Standard error of the mean of batches over their mean, widened by their lag-1 correlation; `None` where the mean is
+/// not positive or a single batch has no spread.
+pub fn batch_error(batches: &[f64]) -> Option<f64> {
     let mean = mean(batches).filter(|mean| *mean > 0.0)?;
     let spread = sample_stddev(batches)?;
     Some(spread / mean / (batches.len() as f64).sqrt() * mean_lag_factor(batches).sqrt())

@@ -1,5 +1,6 @@
 //! Distribution functions that the intervals need, for real-valued parameters.
 
+use statrs::function::erf::erfc;
 use statrs::function::gamma::ln_gamma;
 
 /// Regularised incomplete beta function I_x(a, b) for a, b > 0, by the continued fraction of DLMF
@@ -69,10 +70,27 @@ pub fn t_95(df: f64) -> f64 {
     (df * (1.0 - x) / x).sqrt()
 }
 
+/// P(Z ≤ x) for Z standard normal.
+pub fn normal_cdf(x: f64) -> f64 {
+    0.5 * erfc(-x / std::f64::consts::SQRT_2)
+}
+
 /// P(B ≤ k) for B binomial with n trials and success probability p.
 pub fn binomial_cdf(k: u64, n: u64, p: f64) -> f64 {
     if k >= n {
         return 1.0;
     }
     incomplete_beta((n - k) as f64, k as f64 + 1.0, 1.0 - p)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_normal_distribution_at_known_points() {
+        for (x, p) in [(0.0, 0.5), (1.959_963_985, 0.975), (-1.0, 0.158_655_254)] {
+            assert!((normal_cdf(x) - p).abs() < 1e-9, "{x}: {}", normal_cdf(x));
+        }
+    }
 }

@@ -77,14 +77,17 @@ impl Loads {
 }
 
 /// One load of a list.
-struct Point {
-    value: f64,
+pub(crate) struct Point {
+    pub(crate) value: f64,
     /// Computed between two ends, so that its digits mean nothing beyond the first few.
     on_grid: bool,
 }
 
 /// The loads that a text names, in its order, duplicates included.
-fn points(text: &str, read: impl Fn(&str) -> Result<f64, ParseError>) -> Result<Vec<Point>, ParseError> {
+pub(crate) fn points(
+    text: &str,
+    read: impl Fn(&str) -> Result<f64, ParseError>,
+) -> Result<Vec<Point>, ParseError> {
     let mut points: Vec<Point> = Vec::new();
     // What stands before `..` and shows how to go on.
     let mut example: Vec<f64> = Vec::new();
