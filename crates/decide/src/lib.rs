@@ -8,6 +8,7 @@ pub mod facts;
 pub mod instrument;
 pub mod json;
 pub mod limits;
+pub mod maximize;
 pub mod notes;
 pub mod report;
 pub mod self_check;

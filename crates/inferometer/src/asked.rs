@@ -83,7 +83,16 @@ pub fn capacity(args: &CapacityArgs) -> Result<Spec> {
         .into());
     }
     let load = LoadArgs { concurrency: Some("1".to_owned()), ..LoadArgs::default() };
-    resolved(flags(&args.subject, &load, &args.settings)?, base(&args.subject)?)
+    let mut draft = flags(&args.subject, &load, &args.settings)?;
+    for limit in &args.maximize.subject_to {
+        draft.set("slo", limit).map_err(|error| {
+            Failure::wrong_request(&[SpecError {
+                message: format!("--subject-to: {}", error.message),
+                ..error
+            }])
+        })?;
+    }
+    resolved(draft, base(&args.subject)?)
 }
 
 /// The spec of a search that goes on, with what no record keeps (secrets) from flags; anything else

@@ -4,6 +4,7 @@
 mod http;
 mod idle;
 mod kept;
+mod maximize;
 mod page;
 mod sensitivity;
 mod simulated;
@@ -16,6 +17,7 @@ use decide::capacity::{
     CapacityAnswer, Criterion, Fleet, Replay, Runner, Sensitivity, Settings, Verdict, search_tiers,
 };
 use decide::json::CapacityDocument;
+use decide::maximize::{Binds, Maximum, Told, setting_words};
 use record::Environment;
 use record::folder::write_json_file;
 use spec::{Burstiness, Nanos, Rate, Slo, Span, Spec, SpecError, Tier};
@@ -40,10 +42,16 @@ pub fn is_one(path: &Path) -> bool {
     kept::exists(path)
 }
 
-/// What a search found: an answer for each tier, or one without tiers.
+/// An answer for each tier, or one without tiers; and what was maximised.
+struct Searched {
+    answers: Vec<CapacityAnswer>,
+    maximum: Option<Maximum>,
+}
+
+/// What a search found.
 pub struct Answered {
     asked: Asked,
-    answers: Vec<CapacityAnswer>,
+    found: Searched,
     sensitivity: Option<Sensitivity>,
     /// Where and against what.
     at: Found,
@@ -57,16 +65,32 @@ impl Answered {
         let (asked, spec) = (&self.asked, &spec);
         let fleet =
             |answer| Fleet::of(answer, asked.accelerators, asked.demand.as_ref().map(|d| d.per_second()));
+        let answers = &self.found.answers;
+        if let Some(maximum) = &self.found.maximum {
+            // Servers are counted by what one holds, where that is what ends the throughput.
+            let by_limit = maximum.best.as_ref().is_some_and(|best| best.binds == Some(Binds::Limit));
+            let fleet = fleet(&answers[0]).filter(|_| by_limit);
+            return CapacityDocument::new(&answers[0], fleet, spec, environment)
+                .with_maximum(maximum.clone());
+        }
         let tiers: Vec<(Tier, CapacityAnswer, Option<Fleet>)> = asked
             .tiers
             .iter()
-            .zip(&self.answers)
+            .zip(answers)
             .map(|(tier, answer)| (tier.clone(), answer.clone(), fleet(answer)))
             .collect();
-        let document = CapacityDocument::of_tiers(&tiers, spec, environment).unwrap_or_else(|| {
-            CapacityDocument::new(&self.answers[0], fleet(&self.answers[0]), spec, environment)
-        });
+        let document = CapacityDocument::of_tiers(&tiers, spec, environment)
+            .unwrap_or_else(|| CapacityDocument::new(&answers[0], fleet(&answers[0]), spec, environment));
         CapacityDocument { sensitivity: self.sensitivity.clone(), ..document }
+    }
+
+    /// Whether more probes could resolve it.
+    fn is_open(&self) -> bool {
+        let open = |verdict: Verdict| matches!(verdict, Verdict::Unresolved);
+        match &self.found.maximum {
+            Some(maximum) => open(maximum.verdict),
+            None => self.found.answers.iter().any(|answer| open(answer.verdict)),
+        }
     }
 }
 
@@ -97,12 +121,13 @@ pub fn command(args: &CapacityArgs, printer: &Printer, progress: Progress) -> Re
             let mut runner = simulated::runner(spec)?;
             searched(asked, spec, &mut runner, printer)
         };
-        let answers = search(&asked, &spec)?;
-        let sensitivity = sensitivity::table(&asked, &spec, &answers, printer, &mut |_, asked, spec| {
-            search(asked, spec).map(Some)
-        })?;
+        let found = search(&asked, &spec)?;
+        let sensitivity =
+            sensitivity::table(&asked, &spec, &found.answers, printer, &mut |_, asked, spec| {
+                search(asked, spec).map(|found| Some(found.answers))
+            })?;
         let at = simulated_on(&spec)?;
-        return told(&Answered { asked, answers, sensitivity, at }, None, args, printer);
+        return told(&Answered { asked, found, sensitivity, at }, None, args, printer);
     }
     run::prepare(&spec, &record.out)?;
     let kept = match &args.load.resume {
@@ -121,49 +146,70 @@ pub fn command(args: &CapacityArgs, printer: &Printer, progress: Progress) -> Re
     let mut search = |kept: &Kept, asked: &Asked, spec: &Spec| {
         let recorded = kept.probes()?;
         let mut live = Probes::new(spec, kept, &mut site, &around, (printer, progress));
-        let answers = searched(asked, spec, &mut Replay::new(recorded, Some(&mut live)), printer)?;
+        let found = searched(asked, spec, &mut Replay::new(recorded, Some(&mut live)), printer)?;
         match live.failed() {
-            Some(error) if answers.iter().all(|answer| answer.probes.is_empty()) => {
+            Some(error) if found.is_empty() => {
                 kept.discard_if_empty();
                 Err(error)
             }
-            _ => Ok(answers),
+            _ => Ok(found),
         }
     };
-    let answers = search(&kept, &asked, &spec)?;
+    let found = search(&kept, &asked, &spec)?;
     let mut whole = true;
-    let sensitivity = sensitivity::table(&asked, &spec, &answers, printer, &mut |change, asked, spec| {
-        if around.stop.load(Relaxed) {
-            return Ok(None);
-        }
-        let below = Kept::at(&kept.path().join(change.slug()), asked)?;
-        match search(&below, asked, spec) {
-            Ok(answers) => {
-                whole &= below.is_whole();
-                Ok(Some(answers))
+    let sensitivity =
+        sensitivity::table(&asked, &spec, &found.answers, printer, &mut |change, asked, spec| {
+            if around.stop.load(Relaxed) {
+                return Ok(None);
             }
-            // What is known by now is told all the same.
-            Err(error) => {
-                printer.warn(&format!("{}: {error:#}", change.words()));
-                Ok(None)
+            let below = Kept::at(&kept.path().join(change.slug()), asked)?;
+            match search(&below, asked, spec) {
+                Ok(found) => {
+                    whole &= below.is_whole();
+                    Ok(Some(found.answers))
+                }
+                // What is known by now is told all the same.
+                Err(error) => {
+                    printer.warn(&format!("{}: {error:#}", change.words()));
+                    Ok(None)
+                }
             }
-        }
-    })?;
+        })?;
     let at = searched_at(&kept, &spec);
-    told(&Answered { asked, answers, sensitivity, at }, Some((&kept, whole)), args, printer)
+    told(&Answered { asked, found, sensitivity, at }, Some((&kept, whole)), args, printer)
 }
 
-/// Runs the search of every tier and tells of each probe.
-fn searched(
-    asked: &Asked,
-    spec: &Spec,
-    runner: &mut dyn Runner,
-    printer: &Printer,
-) -> Result<Vec<CapacityAnswer>> {
+impl Searched {
+    /// No probe came back.
+    fn is_empty(&self) -> bool {
+        self.answers.iter().all(|answer| answer.probes.is_empty())
+            && self.maximum.as_ref().is_none_or(|maximum| maximum.requests == 0)
+    }
+}
+
+/// Runs what is asked for and tells of each probe.
+fn searched(asked: &Asked, spec: &Spec, runner: &mut dyn Runner, printer: &Printer) -> Result<Searched> {
     let settings = settings(asked, spec)?;
     let width = asked.tiers.iter().map(|tier| tier.name.len()).max().unwrap_or(0);
     let mut said = 0;
-    Ok(search_tiers(&settings, runner, &mut |tier, so_far| {
+    if let Some(wanted) = &asked.maximize {
+        let (settings, style) = (&settings[0], &printer.style);
+        return Ok(maximize::find(wanted, settings, runner, &mut |told| match told {
+            Told::Setting(setting) => {
+                // Each has a search of its own.
+                said = 0;
+                printer.say(&style.plain(&format!("  {}", setting_words(setting))));
+            }
+            Told::Search(so_far) => {
+                for probe in so_far.probes.iter().filter(|probe| probe.number >= said) {
+                    printer.say(&present::terminal::probe(style, settings.over, probe));
+                }
+                said = so_far.probes.last().map_or(said, |probe| probe.number + 1);
+            }
+            Told::Point(point) => printer.say(&present::terminal::throughput(style, settings.over, point)),
+        }));
+    }
+    let answers = search_tiers(&settings, runner, &mut |tier, so_far| {
         let name = asked.tiers.get(tier).map_or(String::new(), |tier| format!("  {:<width$}", tier.name));
         let new = so_far.probes.iter().rev().take_while(|probe| probe.number >= said && !probe.borrowed);
         for probe in new.collect::<Vec<_>>().into_iter().rev() {
@@ -171,7 +217,8 @@ fn searched(
             printer.say(&format!("{name}{line}"));
         }
         said = so_far.probes.last().map_or(said, |probe| probe.number + 1);
-    }))
+    });
+    Ok(Searched { answers, maximum: None })
 }
 
 /// Shows and keeps the answer; gives the exit code. `kept`: the folder, and whether those below it are
@@ -197,7 +244,7 @@ fn told(found: &Answered, kept: Option<(&Kept, bool)>, args: &CapacityArgs, prin
     if let Some((kept, _)) = kept {
         let path = kept.path().display();
         printer.say(&format!("\n{path}     again:  inferometer show {path}"));
-        if found.answers.iter().any(|answer| matches!(answer.verdict, Verdict::Unresolved)) {
+        if found.is_open() {
             printer.say(&format!("go on where it ended:  inferometer capacity --resume {path}"));
         }
     }
@@ -222,18 +269,24 @@ fn searched_at(kept: &Kept, spec: &Spec) -> Found {
 
 /// The answers of a folder again, from its recorded probes, and what was asked.
 fn replayed(folder: &Path, analysis: &AnalysisArgs) -> Result<Answered> {
-    let again = |folder: &Path| -> Result<(Asked, Vec<CapacityAnswer>)> {
+    let again = |folder: &Path| -> Result<(Asked, Searched)> {
         let mut asked = kept::asked(folder)?;
         asked::reanalysis(&mut asked.spec, analysis, None)?;
         let recorded = Kept::open(folder)?.probes()?;
         let settings = settings(&asked, &asked.spec)?;
-        let answers = search_tiers(&settings, &mut Replay::new(recorded, None), &mut |_, _| {});
-        Ok((asked, answers))
+        let mut runner = Replay::new(recorded, None);
+        let found = match &asked.maximize {
+            Some(wanted) => maximize::find(wanted, &settings[0], &mut runner, &mut |_| {}),
+            None => Searched { answers: search_tiers(&settings, &mut runner, &mut |_, _| {}), maximum: None },
+        };
+        Ok((asked, found))
     };
-    let (asked, answers) = again(folder)?;
-    let sensitivity = sensitivity::again(&asked, &answers, folder, &again)?;
+    let (asked, found) = again(folder)?;
+    let sensitivity = sensitivity::again(&asked, &found.answers, folder, &|folder| {
+        again(folder).map(|(asked, found)| (asked, found.answers))
+    })?;
     let at = searched_at(&Kept::open(folder)?, &asked.spec);
-    Ok(Answered { asked, answers, sensitivity, at })
+    Ok(Answered { asked, found, sensitivity, at })
 }
 
 /// Shows the answer of a folder.
@@ -309,6 +362,7 @@ fn asked(args: &CapacityArgs, spec: &Spec) -> Result<Asked> {
         demand,
         tiers: tiers(args, spec)?,
         sensitivity: load.sensitivity,
+        maximize: maximize::asked(args, spec)?,
         spec: spec.redacted(),
     })
 }
@@ -376,9 +430,13 @@ fn share(text: &str) -> Option<f64> {
 /// The settings of each tier's search; of one without tiers a single one.
 fn settings(asked: &Asked, spec: &Spec) -> Result<Vec<Settings>> {
     let patience = spec.timeouts.first_token.0.unwrap_or(PATIENCE);
+    // What is maximised may go without limits.
+    let is_free = asked.maximize.is_some() && spec.slo.is_empty();
+    let flag = if asked.maximize.is_some() { "--subject-to" } else { "--slo" };
     let of = |slo: &Slo| -> Result<Settings> {
-        let criteria = Criterion::of(slo, patience).map_err(|error| {
-            Failure::request(anyhow!("{error}\nhint: --slo 'p95(ttft)<=500ms' --slo 'p95(tpot)<=40ms'"))
+        let criteria = if is_free { Ok(Vec::new()) } else { Criterion::of(slo, patience) };
+        let criteria = criteria.map_err(|error| {
+            Failure::request(anyhow!("{error}\nhint: {flag} 'p95(ttft)<=500ms' {flag} 'p95(tpot)<=40ms'"))
         })?;
         let mut settings = Settings::new(asked.over.searched(), criteria, spec.seed);
         settings.max_load = asked.max_load;

@@ -1,11 +1,13 @@
 //! The command line: syntax only, no side effects.
 
+mod maximize;
 mod sweep;
 
 use std::path::PathBuf;
 
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
+pub use maximize::MaximizeArgs;
 pub use sweep::{SweepArgs, SweepLoadArgs, SweepOrder};
 
 /// Measures what an LLM inference service can hold, and says whether to believe the number.
@@ -439,6 +441,9 @@ pub struct CapacityArgs {
     /// The search.
     #[command(flatten)]
     pub load: SearchArgs,
+    /// What is maximised.
+    #[command(flatten)]
+    pub maximize: MaximizeArgs,
     /// How it is measured.
     #[command(flatten)]
     pub settings: SettingArgs,

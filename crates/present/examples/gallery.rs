@@ -31,7 +31,7 @@ fn main() -> std::io::Result<()> {
             std::fs::write(dir.join(format!("{name}-{width}.txt")), screen + "\n")?;
         }
     }
-    for (name, document) in common::capacity::all() {
+    for (name, document) in common::capacity::all().into_iter().chain(common::maximize::all()) {
         let command = "inferometer capacity URL --slo 'p95(ttft)<=250ms' --slo 'p95(tpot)<=40ms'";
         std::fs::write(dir.join(format!("{name}.html")), present::html::capacity(&document, command))?;
         for width in [60, 80, 120] {

@@ -2,6 +2,7 @@
 
 mod capacity;
 mod capacity_tiers;
+mod maximize;
 mod metrics;
 mod self_check;
 mod sweep;
@@ -17,6 +18,8 @@ use crate::label::{harmless, limit_figure, limit_interval, notes};
 use crate::stands;
 use crate::style::{Style, Tone};
 pub use capacity::{capacity, probe};
+pub use maximize::throughput;
+pub(crate) use maximize::{chance, why};
 pub use self_check::self_check;
 pub use sweep::{run_in_a_line, sweep};
 use text::wrap;

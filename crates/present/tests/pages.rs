@@ -123,7 +123,7 @@ fn a_page_of_a_sweep_is_well_formed_and_links_to_its_runs_only() {
 
 #[test]
 fn a_page_of_a_search_is_well_formed_small_and_complete() {
-    for (name, document) in common::capacity::all() {
+    for (name, document) in common::capacity::all().into_iter().chain(common::maximize::all()) {
         let html = present::html::capacity(&document, "inferometer capacity URL");
         assert_attributes(name, &html);
         for undefined in ["NaN", ">inf<", "inf–", "–inf", "None<"] {
@@ -199,6 +199,24 @@ fn a_search_shows_its_bracket_in_every_picture_and_each_probe() {
     // A probe that says nothing of the server has no figure.
     let row = table.split("<tr>").find(|row| row.contains("client-limited")).unwrap();
     assert!(!row.contains("eff") && row.matches("–").count() >= 8, "{row}");
+}
+
+#[test]
+fn a_maximisation_shows_its_sentence_first_and_every_load_of_its_curve() {
+    for (name, document) in common::maximize::all() {
+        let html = present::html::capacity(&document, "c");
+        let maximum = document.maximum.as_ref().unwrap();
+        let first = html.split("<h2>").nth(1).unwrap();
+        assert!(first.contains(&maximum.sentence.replace('<', "&lt;")), "{name}: {}", maximum.sentence);
+        assert!(first.contains(">Best load<"), "{name}");
+        let known = maximum.points.iter().filter(|p| p.load.is_some() && p.per_s.is_some());
+        let chart = first.split("class=\"plot\"").nth(1).unwrap();
+        assert_eq!(chart.matches("class=\"mk").count(), known.count(), "{name}");
+        assert_eq!(html.contains("id=\"trust\""), !document.probes.is_empty(), "{name}");
+    }
+    let listed = present::html::capacity(&common::maximize::listed(), "c");
+    assert!(["osl 8<", "osl 32<", "osl 128<"].iter().all(|setting| listed.contains(setting)));
+    assert!(present::html::capacity(&common::maximize::surveyed(), "c").contains("The survey spreads"));
 }
 
 #[test]

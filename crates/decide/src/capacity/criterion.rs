@@ -242,7 +242,17 @@ mod tests {
         let e2e = end.filter(|_| ok).map(Nanos::from_millis);
         let tpot = e2e.zip(first).map(|(e, f)| (e.0 - f.0) as f64 / 10.0);
         let end = end.map(|ms| at + Nanos::from_millis(ms));
-        Seen { intended: at, end, ok, ttft: first, tpot, e2e, output_tokens: 11, asked: Some(11) }
+        Seen {
+            intended: at,
+            end,
+            ok,
+            ttft: first,
+            tpot,
+            e2e,
+            output_tokens: 11,
+            asked: Some(11),
+            ..Seen::default()
+        }
     }
 
     #[test]

@@ -40,7 +40,7 @@ impl Probe {
 
 /// Requests at the start that do not count: an open loop begins with an empty server, a closed one
 /// with all users at once.
-pub(super) fn transient(over: Over, load: f64, n: usize) -> usize {
+pub(crate) fn transient(over: Over, load: f64, n: usize) -> usize {
     match over {
         Over::Rate { .. } => n / 5,
         Over::Concurrency => (2 * load as usize).min(2 * n / 3),
@@ -50,7 +50,7 @@ pub(super) fn transient(over: Over, load: f64, n: usize) -> usize {
 }
 
 /// How many requests from the first on are determined under every criterion.
-pub(super) fn determined(criteria: &[Criterion], requests: &[Seen], now: Nanos) -> usize {
+pub(crate) fn determined(criteria: &[Criterion], requests: &[Seen], now: Nanos) -> usize {
     requests.iter().take_while(|r| criteria.iter().all(|c| c.determined(r, now))).count()
 }
 

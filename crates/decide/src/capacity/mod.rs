@@ -27,6 +27,11 @@ pub use answer::{
     CapacityAnswer, Curve, Latency, LimitAtProbe, Measured, Needs, ProbeReport, ProbeVerdict, StageReport,
     Verdict,
 };
+pub(crate) use evidence::{determined, transient};
+pub(crate) use ramp::again;
+pub(crate) use stats::{batch_means, logit, long_run_variance, mean};
+pub(crate) use words::{bare, process};
+
 pub use criterion::{Criterion, Unsearchable};
 pub use fleet::Fleet;
 pub use replay::{Recorded, Replay};

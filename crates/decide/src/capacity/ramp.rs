@@ -397,7 +397,7 @@ fn stage(asker: &mut Asker<'_>, users: u32, e2e: Option<f64>) -> Result<Result<S
 }
 
 /// Look again when `want` requests are determined.
-pub(super) fn again(criteria: &[Criterion], requests: &[Seen], want: usize) -> Next {
+pub(crate) fn again(criteria: &[Criterion], requests: &[Seen], want: usize) -> Next {
     let of = |r: &Seen| criteria.iter().map(|c| c.horizon(r)).max().unwrap_or_default();
     let horizon = requests.iter().map(of).max().unwrap_or(HOUR);
     Next::Again { requests: want as u64, horizon }

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use serde::{Deserialize, Serialize};
+use spec::Turn;
 
 use super::runner::{Ask, Finished, Halt, Look, Next, Runner};
 
@@ -49,5 +50,10 @@ impl Runner for Replay<'_> {
             Some(live) => live.probe(ask, look),
             None => Err(Halt::Interrupted),
         }
+    }
+
+    /// The seeds of the recorded probes tell one setting from another.
+    fn turn(&mut self, setting: &[Turn]) -> Result<(), Halt> {
+        self.live.as_mut().map_or(Ok(()), |live| live.turn(setting))
     }
 }

@@ -2,7 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use spec::{Load, Nanos};
+use spec::{Load, Nanos, Turn};
 
 /// What a probe is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -20,6 +20,10 @@ pub enum Kind {
     Above,
     /// An earlier load again, because two results contradict each other.
     Repeat,
+    /// A load near the peak of a throughput that is maximised.
+    Peak,
+    /// A load and a setting of the knobs beside it, for the surface of a maximisation.
+    Survey,
 }
 
 /// One probe as the search wants it: a drained server, fresh prompts, a fresh timetable.
@@ -59,6 +63,9 @@ pub struct Seen {
     pub output_tokens: u32,
     /// Output tokens asked for; `None`: natural length.
     pub asked: Option<u32>,
+    /// Input tokens; `None`: nobody counted them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input_tokens: Option<u32>,
 }
 
 /// What is known of a probe at a moment.
@@ -126,6 +133,8 @@ pub enum Halt {
     TargetDied(String),
     /// The recorded probes are those of another search.
     OtherSearch(String),
+    /// The runner cannot set the workload as asked.
+    NoSuchKnob,
     /// The user stopped the search.
     Interrupted,
 }
@@ -135,6 +144,7 @@ impl std::fmt::Display for Halt {
         match self {
             Halt::TargetDied(why) => write!(f, "the target could no longer be measured: {why}"),
             Halt::OtherSearch(why) => write!(f, "the recorded probes are those of another search: {why}"),
+            Halt::NoSuchKnob => f.write_str("the lengths of these requests cannot be set"),
             Halt::Interrupted => f.write_str("the search was stopped"),
         }
     }
@@ -152,4 +162,13 @@ pub trait Runner {
     /// # Errors
     /// The target died, or the user stopped the search.
     fn probe(&mut self, ask: &Ask, look: &mut dyn FnMut(Look<'_>) -> Next) -> Result<Finished, Halt>;
+
+    /// Sets the knobs beside the load for every probe from here on. A runner without knobs has none to
+    /// set.
+    ///
+    /// # Errors
+    /// The runner has no such knob.
+    fn turn(&mut self, setting: &[Turn]) -> Result<(), Halt> {
+        if setting.is_empty() { Ok(()) } else { Err(Halt::NoSuchKnob) }
+    }
 }

@@ -36,7 +36,7 @@ impl Over {
     }
     /// The load model at this size. Users who think begin over one cycle of theirs, `e2e` being the
     /// unloaded end-to-end latency: all at once they would stay in step.
-    pub(super) fn load(self, x: f64, e2e: Option<f64>) -> Load {
+    pub(crate) fn load(self, x: f64, e2e: Option<f64>) -> Load {
         let closed = |think: Nanos, start_over: Nanos| {
             Load::Closed(spec::Closed {
                 concurrency: x.clamp(1.0, f64::from(u32::MAX)) as u32,

@@ -1,7 +1,7 @@
 //! Small functions of statistics that several parts of the search share.
 
 /// ln(p / (1 − p)), finite for every share.
-pub(super) fn logit(p: f64) -> f64 {
+pub(crate) fn logit(p: f64) -> f64 {
     let p = p.clamp(1e-12, 1.0 - 1e-12);
     (p / (1.0 - p)).ln()
 }
@@ -22,7 +22,7 @@ pub(super) fn median(values: &mut [f64]) -> Option<f64> {
     }
 }
 
-pub(super) fn mean(values: &[f64]) -> f64 {
+pub(crate) fn mean(values: &[f64]) -> f64 {
     if values.is_empty() { 0.0 } else { values.iter().sum::<f64>() / values.len() as f64 }
 }
 
@@ -37,7 +37,7 @@ pub(super) fn interpolate(points: &[(f64, f64)], x: f64) -> f64 {
 }
 
 /// Means of `count` groups of successive values, as equal in size as can be.
-pub(super) fn batch_means(values: &[f64], count: usize) -> Vec<f64> {
+pub(crate) fn batch_means(values: &[f64], count: usize) -> Vec<f64> {
     let count = count.min(values.len());
     (0..count).map(|j| mean(&values[j * values.len() / count..(j + 1) * values.len() / count])).collect()
 }
@@ -45,7 +45,7 @@ pub(super) fn batch_means(values: &[f64], count: usize) -> Vec<f64> {
 /// How many times more the mean of a series varies than that of independent draws would: the
 /// variance of the residual batch means times the batch size and (1 + r)/(1 − r) for their lag-1
 /// correlation r (Tafazzoli et al. 2011), without the division by the variance of one draw.
-pub(super) fn long_run_variance(batches: &[f64], n: usize) -> f64 {
+pub(crate) fn long_run_variance(batches: &[f64], n: usize) -> f64 {
     let b = batches.len();
     if b < 2 {
         return 0.0;

@@ -142,7 +142,8 @@ where
                 source.take();
                 let n = requests.len() as u64;
                 let (input, output) = (self.lengths)(ask.seed, n);
-                requests.push(Seen { intended: at, asked: Some(output), ..Seen::default() });
+                let (asked, input_tokens) = (Some(output), Some(input));
+                requests.push(Seen { intended: at, asked, input_tokens, ..Seen::default() });
                 server.submit(now, input, output);
             }
             let have = requests.len() as u64 >= want;

@@ -21,7 +21,7 @@ pub fn figure(value: f64) -> String {
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
 }
 
-pub(super) fn process(over: Over) -> String {
+pub(crate) fn process(over: Over) -> String {
     match over {
         Over::Rate { burstiness } => {
             let shape = burstiness.shape();
@@ -105,7 +105,7 @@ pub(super) fn sentence(settings: &Settings, answer: &CapacityAnswer) -> String {
     }
 }
 
-fn bare(over: Over, value: f64) -> String {
+pub(crate) fn bare(over: Over, value: f64) -> String {
     if over.is_whole() { fixed(value, 0) } else { figure(value) }
 }
 

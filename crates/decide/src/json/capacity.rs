@@ -10,6 +10,7 @@ use super::shape::{Num, Tool};
 use crate::capacity::{
     CapacityAnswer, Curve, Fleet, Needs, ProbeReport, ProbeVerdict, Sensitivity, StageReport, Verdict,
 };
+use crate::maximize::{Maximum, Point};
 use crate::trust::TrustVerdict;
 
 /// A search for capacity.
@@ -48,6 +49,9 @@ pub struct CapacityDocument {
     pub tiers: Vec<TierDoc>,
     /// The answer under other conditions; `null`: nobody asked.
     pub sensitivity: Option<Sensitivity>,
+    /// The most of a throughput; `null`: what was asked for is the largest load. Where it is there,
+    /// `answer` is the search for the limits at its best setting, or without limits its best load.
+    pub maximum: Option<Maximum>,
     /// The end of it; with tiers the largest exit code of all.
     pub verdict: crate::report::Verdict,
 }
@@ -129,11 +133,31 @@ impl CapacityDocument {
             tier: None,
             tiers: Vec::new(),
             sensitivity: None,
+            maximum: None,
             verdict: crate::report::Verdict {
                 exit_code: answer.verdict.exit_code(),
                 answer: answer.sentence.clone(),
             },
         }
+    }
+
+    /// The same with what was maximised: it is what was asked for, so its sentence is the answer.
+    #[must_use]
+    pub fn with_maximum(mut self, maximum: Maximum) -> Self {
+        let limited = |point: &&Point| point.client_limited.is_some();
+        let tried = maximum.points.iter().filter(limited).count() as u64;
+        let surveyed = maximum.survey.iter().map(|s| &s.point).filter(limited).count() as u64;
+        // The probes of the search are among the points.
+        self.trust.client_limited_probes = self.trust.client_limited_probes.max(tried) + surveyed;
+        if self.trust.client_limited_probes > 0 {
+            self.trust.verdict = TrustVerdict::Limited;
+        }
+        self.verdict = crate::report::Verdict {
+            exit_code: maximum.verdict.exit_code(),
+            answer: maximum.sentence.clone(),
+        };
+        self.maximum = Some(maximum);
+        self
     }
 
     /// The output itself.

@@ -13,10 +13,11 @@ use decide::{CheckId, RunReport};
 use measure::request;
 use plan::{Intent, Plan};
 use record::{FailureClass, Request, Run, State};
-use spec::{Extent, Load, Nanos, Span, Spec, View, Warmup};
+use spec::{Extent, Load, Nanos, Span, Spec, Turn, View, Warmup};
 
 use super::idle::Idle;
 use super::kept::{Found, Kept};
+use super::maximize::turned;
 use crate::cli::Progress;
 use crate::derived::keep_files;
 use crate::failure::{Failure, NO_TARGET, STOPPED};
@@ -40,7 +41,8 @@ const OF_THE_CLIENT: [CheckId; 6] = [
 
 /// Makes the probes of a search.
 pub struct Probes<'a> {
-    spec: &'a Spec,
+    spec: Spec,
+    asked: &'a Spec,
     kept: &'a Kept,
     site: &'a mut Site,
     around: &'a Around,
@@ -59,16 +61,8 @@ impl<'a> Probes<'a> {
         around: &'a Around,
         (printer, progress): (&'a Printer, Progress),
     ) -> Self {
-        Self {
-            spec,
-            kept,
-            site,
-            around,
-            printer,
-            progress,
-            failed: None,
-            idle: Idle::new(spec, &around.stop),
-        }
+        let idle = Idle::new(spec, &around.stop);
+        Self { spec: spec.clone(), asked: spec, kept, site, around, printer, progress, failed: None, idle }
     }
 
     /// Why a probe could not be made.
@@ -158,6 +152,11 @@ impl Runner for Probes<'_> {
             self.printer.warn(&format!("this probe could not be written down: {error:#}"));
         }
         Ok(finished)
+    }
+
+    fn turn(&mut self, setting: &[Turn]) -> Result<(), Halt> {
+        self.spec = turned(self.asked, setting);
+        Ok(())
     }
 }
 
@@ -321,6 +320,7 @@ fn seen(row: &Request, view: View) -> Seen {
         e2e: request::e2e(row, view).ok(),
         output_tokens: measure::tokens::output_tokens(row).map_or(0, |(tokens, _)| tokens),
         asked: row.output.asked,
+        input_tokens: measure::tokens::input_tokens(row),
     }
 }
 

@@ -10,7 +10,7 @@ use decide::capacity::Recorded;
 use record::folder::write_json_file;
 use record::{Environment, RunFolder};
 use serde::{Deserialize, Serialize};
-use spec::{Burstiness, Rate, Span, Spec, Tier};
+use spec::{Burstiness, Knob, Objective, Rate, Span, Spec, Tier};
 
 use crate::failure::Failure;
 use crate::files;
@@ -49,6 +49,15 @@ impl Over {
     }
 }
 
+/// What is maximised.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Maximize {
+    /// Most of this.
+    pub objective: Objective,
+    /// Over these knobs beside the load.
+    pub knobs: Vec<Knob>,
+}
+
 /// What was asked of a search.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Asked {
@@ -72,6 +81,9 @@ pub struct Asked {
     /// Other burstiness and lengths are searched as well, each in a folder of its own below this one.
     #[serde(default)]
     pub sensitivity: bool,
+    /// What is maximised in place of the load.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub maximize: Option<Maximize>,
     /// The spec of the probes but for their loads and lengths, without secrets.
     pub spec: Spec,
 }

@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use record::{RecordError, RunFolder};
-use spec::Burstiness;
+use spec::{Burstiness, Dial};
 
 use super::kept::{Asked, Over};
-use super::{Answered, replayed};
+use super::{Answered, maximize, replayed};
 use crate::cli::ReportArgs;
 use crate::commands::write_page;
 use crate::failure::Failure;
@@ -53,10 +53,19 @@ fn flags(asked: &Asked) -> String {
         Over::Concurrency => text.push_str(" --over concurrency"),
         Over::Users { think } => text.push_str(&format!(" --over users --think {think}")),
     }
-    text.push_str(&format!(" --isl {} --osl {}", spec.workload.isl, spec.workload.osl));
+    let is_knob = |dial| asked.maximize.iter().flat_map(|m| &m.knobs).any(|knob| knob.dial == dial);
+    for (dial, lengths) in [(Dial::Isl, &spec.workload.isl), (Dial::Osl, &spec.workload.osl)] {
+        if !is_knob(dial) {
+            text.push_str(&format!(" --{} {lengths}", dial.name()));
+        }
+    }
+    let limit_flag = if asked.maximize.is_some() { "--subject-to" } else { "--slo" };
+    if let Some(asked) = &asked.maximize {
+        text.push_str(&maximize::flags(asked));
+    }
     let limits = spec.slo.joint.iter().map(|l| &l.text).chain(spec.slo.marginal.iter().map(|l| &l.text));
     for limit in limits {
-        text.push_str(&format!(" --slo '{limit}'"));
+        text.push_str(&format!(" {limit_flag} '{limit}'"));
     }
     if !spec.slo.joint.is_empty() {
         text.push_str(&format!(" --attain {}", spec.slo.attain));

@@ -1,11 +1,15 @@
 //! Probes in virtual time: a simulated engine as fast as the processor allows.
 
+use std::cell::RefCell;
+use std::rc::Rc;
+
 use anyhow::{Result, anyhow};
-use decide::capacity::{Happened, Runner, Simulated, VirtualRunner, What};
+use decide::capacity::{Ask, Finished, Halt, Happened, Look, Next, Runner, Simulated, VirtualRunner, What};
 use plan::{Intent, Plan};
 use sim::{Emission, Engine, Event, Job, SimConfig};
-use spec::{Nanos, Spec, Target};
+use spec::{Nanos, Spec, Target, Turn};
 
+use super::maximize::turned;
 use crate::failure::Failure;
 
 /// An engine of `sim` as the search sees it.
@@ -56,7 +60,7 @@ impl LengthsOf {
 }
 
 /// Probes of the simulated engine that the spec names.
-pub fn runner(spec: &Spec) -> Result<impl Runner> {
+pub fn runner(spec: &Spec) -> anyhow::Result<impl Runner> {
     let Target::Sim(target) = spec.target.first() else {
         return Err(Failure::request(anyhow!(
             "only a simulated engine runs in virtual time\nhint: inferometer capacity sim://llama-3.1-8b@h100 --virtual …"
@@ -72,11 +76,31 @@ pub fn runner(spec: &Spec) -> Result<impl Runner> {
         ))
         .into());
     }
-    let mut lengths = LengthsOf { spec: spec.clone(), drawn: None };
-    Ok(VirtualRunner::new(
+    let lengths = Rc::new(RefCell::new(LengthsOf { spec: spec.clone(), drawn: None }));
+    let drawn = Rc::clone(&lengths);
+    let runner = VirtualRunner::new(
         move |_, _| {
             Box::new(OfSim { engine: config.engine.build(), buffer: Vec::new() }) as Box<dyn Simulated>
         },
-        move |seed, _| lengths.next(seed),
-    ))
+        move |seed, _| drawn.borrow_mut().next(seed),
+    );
+    Ok(Tuned { runner, lengths, asked: spec.clone() })
+}
+
+/// A runner whose lengths the knobs set.
+struct Tuned<R> {
+    runner: R,
+    lengths: Rc<RefCell<LengthsOf>>,
+    asked: Spec,
+}
+
+impl<R: Runner> Runner for Tuned<R> {
+    fn probe(&mut self, ask: &Ask, look: &mut dyn FnMut(Look<'_>) -> Next) -> Result<Finished, Halt> {
+        self.runner.probe(ask, look)
+    }
+
+    fn turn(&mut self, setting: &[Turn]) -> Result<(), Halt> {
+        *self.lengths.borrow_mut() = LengthsOf { spec: turned(&self.asked, setting), drawn: None };
+        Ok(())
+    }
 }

@@ -243,3 +243,89 @@ fn tiers_and_sensitivity_are_in_the_folder() {
     let page = std::fs::read_to_string(search.join("report.html")).expect("the page");
     assert!(page.contains("What each tier gets") && page.contains("What the answer hangs on"));
 }
+
+/// M/D/1 again: what it gives at most within the limit is what it holds, an answer token for each request.
+#[test]
+fn the_most_of_a_throughput_is_that_of_the_limit_where_it_binds() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let args =
+        ["sim://fifo?service=20ms&tokens=end", "--isl", "16", "--osl", "1", "--seed", "3", "--virtual"];
+    let more = ["--maximize", "output_token_throughput", "--subject-to", "p95(ttft)<=200ms"];
+    let ran = capacity(folder.path(), &[&args[..], &more].concat()).end();
+    assert_eq!((ran.code, ran.at("maximum/best/binds")), (0, &Value::from("limit")), "{}", ran.stderr);
+    let (low, high) = (ran.number("maximum/best/low"), ran.number("maximum/best/high"));
+    assert!(low <= 42.43 && 42.43 <= high, "{}", ran.stderr);
+    let load = ran.number("maximum/best/load");
+    assert!((ran.number("maximum/best/per_s") / load - 1.0).abs() < 0.02, "{}", ran.stderr);
+    assert_eq!(ran.number("answer/value").total_cmp(&load), std::cmp::Ordering::Equal);
+    assert_eq!(ran.at("verdict/answer"), ran.at("maximum/sentence"));
+    assert!(ran.stderr.contains("output tokens/s"), "{}", ran.stderr);
+}
+
+/// A model on an accelerator: the survey over output lengths ends in seconds.
+#[test]
+fn knobs_beside_the_load_are_searched_in_virtual_time() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let args = ["sim://llama-3.1-8b@h100", "--over", "concurrency", "--isl", "512", "--virtual"];
+    let more =
+        ["--maximize", "request_throughput", "--subject-to", "p95(ttft)<=500ms", "--knob", "osl=16..512"];
+    let ran = capacity(folder.path(), &[&args[..], &more].concat()).end();
+    assert!([0, 5].contains(&ran.code), "{}", ran.stderr);
+    // The shorter the answers, the more requests a second: the smallest is the best, and that is said.
+    let knob = &ran.at("maximum/knobs")[0];
+    assert!(
+        knob["value"].as_u64() < Some(20) && ran.stderr.contains("smallest that was allowed"),
+        "{}",
+        ran.stderr
+    );
+    assert!(ran.at("maximum/survey").as_array().is_some_and(|probes| probes.len() >= 6));
+    assert!(ran.number("maximum/best/per_s") > 40.0, "{}", ran.stderr);
+}
+
+#[test]
+fn a_maximisation_that_makes_no_sense_is_refused_with_what_would() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let most = ["--maximize", "request_throughput"];
+    for (more, said) in [
+        (&["--maximize", "speed"][..], "output_token_throughput"),
+        (&["--maximize", "goodput"], "--subject-to"),
+        (&["--subject-to", "p95(ttft)<=1s"], "--maximize"),
+        (&["--knob", "isl=1..2"], "--maximize"),
+        (&[most[0], most[1], "--subject-to", "ttft"], "--subject-to"),
+        (&[most[0], most[1], "--slo", "ttft<=1s", "--subject-to", "ttft<=2s"], "cannot be used with"),
+        (&[most[0], most[1], "--knob", "isl=1..2", "--knob", "isl=3..4"], "given twice"),
+        (&[most[0], most[1], "--knob", "isl=8..2"], "isl=2..8"),
+        (&[most[0], most[1], "--knob", "concurrency=1..8"], "--over concurrency"),
+        (&[most[0], most[1], "--knob", "osl="], "empty place"),
+        (&[most[0], most[1], "--knob", "isl=8..64", "--cache", "shared-prefix:32/2"], "does not fit"),
+        (&[most[0], most[1], "--knob", "osl=8..64", "--osl", "8"], "give one of them"),
+    ] {
+        let ran = capacity(folder.path(), &[&["sim://fixed", "--virtual"], more].concat()).end();
+        assert_eq!(ran.code, 2, "{more:?}: {}", ran.stderr);
+        assert!(ran.stderr.contains(said), "{more:?}: {}", ran.stderr);
+    }
+}
+
+/// Over HTTP, without limits, one user of an engine without a limit at two lengths; its folder says it again.
+#[test]
+fn a_maximisation_over_http_is_shown_again_from_its_folder() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let args = ["sim://fixed?ttft=20ms&tpot=1ms", "--over", "concurrency", "--max", "1", "--isl", "16"];
+    let more = ["--maximize", "output_token_throughput", "--knob", "osl=4,24", "--html"];
+    let ran = capacity(folder.path(), &[&args[..], &more].concat()).end();
+    let search = only_run(folder.path());
+    let again = shown(&search);
+    assert_eq!(again.json["maximum"], ran.json["maximum"], "{}", ran.stderr);
+    let page = std::fs::read_to_string(search.join("report.html")).expect("the page");
+    assert!(page.contains("--maximize output_token_throughput --knob osl=4,24"), "its command");
+    if ran.code != 0 {
+        // A machine that is busy with other tests is the limit itself, and that is said.
+        assert!([3, 5].contains(&ran.code), "{}", ran.stderr);
+        return;
+    }
+    assert_eq!(ran.at("maximum/best/binds"), "largest_load", "{}", ran.stderr);
+    assert_eq!(ran.at("maximum/knobs")[0]["value"], 24);
+    // 24 tokens each 43 ms and what the way takes.
+    let per_s = ran.number("maximum/best/per_s");
+    assert!((450.0..570.0).contains(&per_s), "{per_s}: {}", ran.stderr);
+}

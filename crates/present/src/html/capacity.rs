@@ -4,6 +4,7 @@ mod answer;
 mod crossing;
 mod ladder;
 mod loads;
+mod maximum;
 mod probes;
 mod terms;
 mod tiers;
@@ -17,7 +18,8 @@ use maud::{Markup, html};
 use super::chart::Sign;
 use super::{Head, notes, page};
 
-const SECTIONS: [(&str, &str); 10] = [
+const SECTIONS: [(&str, &str); 11] = [
+    ("maximum", "Maximum"),
     ("trust", "Trust"),
     ("answer", "Answer"),
     ("limits", "Limits"),
@@ -29,6 +31,8 @@ const SECTIONS: [(&str, &str); 10] = [
     ("spec", "Spec"),
     ("defs", "Definitions"),
 ];
+/// Those of a maximisation without limits: no search was made.
+const WITHOUT_LIMITS: [&str; 4] = ["maximum", "notes", "spec", "defs"];
 
 /// The page of one search. `command` is what would search again.
 pub fn capacity(document: &CapacityDocument, command: &str) -> String {
@@ -37,28 +41,42 @@ pub fn capacity(document: &CapacityDocument, command: &str) -> String {
     let mut brand = vec![document.environment.started.clone(), spec.target.to_string()];
     brand.extend(spec.labels.iter().map(|(key, value)| format!("{key} {value}")));
     brand.retain(|text| !text.is_empty());
-    let (body, sections) = if document.tiers.is_empty() {
-        let body = html! {
-            (part(document, load, &tiers::sensitivity(document, load)))
-            (probes::ramp(document))
-            (unresolved::section(document, load))
-            (notes(&document.notes))
-        };
-        (body, SECTIONS.map(|(id, name)| (id.to_owned(), name.to_owned())).to_vec())
-    } else {
-        tiers::body(document, load)
-    };
+    let (body, sections) =
+        if document.tiers.is_empty() { whole(document, load) } else { tiers::body(document, load) };
     let body = html! {
         (body)
         (terms::spec(document))
         (terms::definitions())
     };
     let name = spec.api.model.clone().unwrap_or_else(|| spec.target.to_string());
-    let title = format!("How many {} does {name} hold?", load.asked);
+    let title = match &document.maximum {
+        None => format!("How many {} does {name} hold?", load.asked),
+        Some(maximum) => format!("How many {} does {name} give at most?", maximum.unit),
+    };
     let sections: Vec<(&str, &str)> =
         sections.iter().map(|(id, name)| (id.as_str(), name.as_str())).collect();
     let head = Head { kind: "capacity", title: &title, brand: &brand, command, sections: &sections };
     page(&head, &document.tool.version, &body)
+}
+
+/// The body of a page without tiers, and its sections.
+fn whole(document: &CapacityDocument, load: Load) -> (Markup, Vec<(String, String)>) {
+    let has_search = document.maximum.is_none() || !document.probes.is_empty();
+    let body = html! {
+        (maximum::section(document, load))
+        @if has_search {
+            (part(document, load, &tiers::sensitivity(document, load)))
+            (probes::ramp(document))
+            (unresolved::section(document, load))
+        }
+        (notes(&document.notes))
+    };
+    let is_there = |(id, _): &(&str, &str)| match *id {
+        "maximum" => document.maximum.is_some(),
+        other => has_search || WITHOUT_LIMITS.contains(&other),
+    };
+    let sections = SECTIONS.into_iter().filter(is_there);
+    (body, sections.map(|(id, name)| (id.to_owned(), name.to_owned())).collect())
 }
 
 /// What is told of one answer; `after`: what stands behind its figures.
@@ -216,6 +234,8 @@ fn purpose(kind: Kind) -> &'static str {
         Kind::Below => "check below",
         Kind::Above => "check above",
         Kind::Repeat => "once more",
+        Kind::Peak => "near the peak",
+        Kind::Survey => "survey",
     }
 }
 

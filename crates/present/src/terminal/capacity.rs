@@ -44,6 +44,8 @@ pub(super) fn purpose(kind: Kind) -> &'static str {
         Kind::Below => "below",
         Kind::Above => "above",
         Kind::Repeat => "again",
+        Kind::Peak => "peak",
+        Kind::Survey => "survey",
     }
 }
 
@@ -77,6 +79,7 @@ impl Screen<'_> {
             self.hanging(INDENT, INDENT.len(), &words.join("; "));
             self.line("");
         }
+        self.maximum(document);
         self.crossings(document);
     }
 

@@ -17,7 +17,7 @@ const PLACES: usize = 48;
 
 /// Continuous batching: each step gives every request in the batch a token and lets one more in.
 #[derive(Default)]
-struct Batching {
+pub struct Batching {
     next_id: u64,
     waiting: VecDeque<(u64, u32)>,
     batch: Vec<(u64, u32)>,
@@ -94,7 +94,7 @@ impl Runner for Gone {
     }
 }
 
-fn over_rate() -> Over {
+pub fn over_rate() -> Over {
     Over::Rate { burstiness: Burstiness::POISSON }
 }
 
@@ -162,7 +162,7 @@ pub fn sensitivity() -> CapacityDocument {
     CapacityDocument { sensitivity: Some(table), ..resolved() }
 }
 
-fn latencies(ttft: f64, tpot: f64) -> Slo {
+pub fn latencies(ttft: f64, tpot: f64) -> Slo {
     Slo {
         marginal: vec![marginal(0.95, Metric::Ttft, ttft), marginal(0.95, Metric::Tpot, tpot)],
         ..Slo::default()

@@ -2,6 +2,7 @@
 #![allow(dead_code, missing_docs)]
 
 pub mod capacity;
+pub mod maximize;
 
 use std::collections::BTreeMap;
 
