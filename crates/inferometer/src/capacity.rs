@@ -352,6 +352,11 @@ fn asked(args: &CapacityArgs, spec: &Spec) -> Result<Asked> {
             Some(text.parse::<Rate>().map_err(|_| wrong("--demand", "a rate such as 900/s", text))?)
         }
     };
+    // Of users and requests in flight there is at least one.
+    let least = if matches!(over, kept::Over::Rate { .. }) { f64::MIN_POSITIVE } else { 1.0 };
+    if let Some(max) = load.max.filter(|max| !(max.is_finite() && *max >= least)) {
+        return Err(wrong("--max", "a positive load", &max.to_string()).into());
+    }
     Ok(Asked {
         over,
         max_load: load.max,

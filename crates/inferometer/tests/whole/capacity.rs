@@ -53,6 +53,14 @@ fn what_makes_no_sense_is_refused_with_what_would() {
         (&["sim://fixed", "--virtual", "--width", "0", limit[0], limit[1]], "10%"),
         (&["sim://fixed", "--virtual", "--demand", "many", limit[0], limit[1]], "900/s"),
         (&["sim://fixed", "--virtual", "--slo", "max(ttft)<=1s"], "percentile"),
+        (
+            &["sim://fixed", "--virtual", "--max", "0", limit[0], limit[1]],
+            "--max: expected a positive load, came `0`",
+        ),
+        (
+            &["sim://fixed", "--virtual", "--max", "nan", limit[0], limit[1]],
+            "--max: expected a positive load",
+        ),
     ] {
         let ran = capacity(folder.path(), args).end();
         assert_eq!(ran.code, 2, "{args:?}: {}", ran.stderr);
