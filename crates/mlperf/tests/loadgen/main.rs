@@ -1,0 +1,6 @@
+//! Held against the real LoadGen 6.0.17.
+
+mod early_stopping;
+mod oracle;
+mod schedules;
+mod settings;
