@@ -5,8 +5,11 @@ pub mod conf;
 pub mod draw;
 pub mod early;
 pub mod effective;
+pub mod log;
 pub mod schedule;
 pub mod settings;
+pub mod stats;
+pub mod verdict;
 
 mod rounds;
 mod scenario;
@@ -17,3 +20,5 @@ pub use rounds::{Limits, Model, Round, Seeds};
 pub use scenario::Scenario;
 pub use schedule::Schedule;
 pub use settings::{Mode, TestSettings};
+pub use stats::{Results, Sample, ShortAnswers};
+pub use verdict::Verdict;
