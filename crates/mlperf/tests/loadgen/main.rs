@@ -1,6 +1,7 @@
 //! Held against the real LoadGen 6.0.17.
 
 mod early_stopping;
+mod layers;
 mod logs;
 mod oracle;
 mod schedules;
