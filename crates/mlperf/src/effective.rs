@@ -170,6 +170,14 @@ impl Effective {
             )
         } else if asked.performance_issue_unique && self.performance_sample_count > library.total {
             "performance_issue_unique needs a data set of performance_sample_count samples".to_owned()
+        } else if asked.performance_issue_unique
+            && asked.sample_concatenate_permutation
+            && self.samples_per_query > 1
+        {
+            // LoadGen ends in an exception: it wants more queries than there are.
+            "performance_issue_unique and sample_concatenate_permutation exclude each other in MultiStream: take \
+             one out"
+                .to_owned()
         } else {
             return Ok(());
         };

@@ -2,6 +2,7 @@
 
 mod early_stopping;
 mod layers;
+mod live;
 mod logs;
 mod oracle;
 mod schedules;
