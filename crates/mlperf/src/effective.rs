@@ -128,12 +128,16 @@ impl Effective {
         if self.scenario == Scenario::SingleStream && asked.sample_concatenate_permutation {
             // Up to the next multiple of what the data set says it can load, and one more if it is one.
             let count = self.min_query_count.max(made_in(2.0, self.target_duration));
-            self.min_query_count = count + (library.performance - count % library.performance);
+            let more = library.performance - count % library.performance;
+            self.min_query_count = count.saturating_add(more);
         }
         let made = match self.scenario {
             Scenario::Server => made_in(1.0, self.target_duration),
             _ => made_in(2.0, self.target_duration),
         };
+        if self.samples_per_query == 0 || self.min_query_count.max(made) == 0 {
+            return Err("these settings make no query: raise min_query_count or min_duration".to_owned());
+        }
         self.min_sample_count = self.min_query_count.saturating_mul(self.samples_per_query);
         if self.min_query_count.max(made).saturating_mul(self.samples_per_query) > MAX_SAMPLES {
             return Err(format!(
@@ -150,8 +154,8 @@ impl Effective {
         let percentile = self.target_latency_percentile;
         let wrong = if library.total == 0 || library.performance == 0 || self.performance_sample_count == 0 {
             "the data set has no samples".to_owned()
-        } else if library.total.max(self.performance_sample_count) > u64::from(u32::MAX) {
-            "LoadGen's draws know no more than 4294967295 samples".to_owned()
+        } else if library.total.max(self.samples_per_query) > MAX_SAMPLES {
+            format!("more than {MAX_SAMPLES} samples in the data set or in a query")
         } else if !positive(self.target_qps) {
             format!("the expected rate or latency must be above 0: {} queries per second", self.target_qps)
         } else if !(percentile > 0.0 && percentile < 1.0) {
@@ -259,6 +263,18 @@ mod tests {
         refused(|s| s.server_target_latency_percentile = 1.0, "below 100");
         refused(|s| s.min_query_count = u64::MAX, "more than");
         refused(|s| s.min_duration_ms = u64::MAX, "too long");
+        refused(|s| (s.min_duration_ms, s.min_query_count) = (0, 0), "no query");
+        refused(
+            |s| (s.scenario, s.multi_stream_samples_per_query) = (Scenario::MultiStream, u64::MAX),
+            "in a query",
+        );
+        refused(
+            |s| {
+                (s.scenario, s.sample_concatenate_permutation) = (Scenario::SingleStream, true);
+                s.min_query_count = u64::MAX;
+            },
+            "more than",
+        );
         refused(
             |s| {
                 s.performance_issue_same = true;

@@ -70,7 +70,8 @@ impl Spread {
         };
         let all_came = values.last().is_some_and(|last| *last != NEVER);
         // As LoadGen: a signed sum over an unsigned count.
-        let mean = all_came.then(|| (values.iter().sum::<i64>() as u64 / values.len() as u64) as i64);
+        let sum = values.iter().fold(0_i64, |sum, value| sum.wrapping_add(*value));
+        let mean = all_came.then(|| (sum as u64 / values.len() as u64) as i64);
         Self {
             min: values.first().and_then(came),
             max: values.last().and_then(came),

@@ -51,7 +51,8 @@ fn complete(logs: &Logs) -> Check {
     } else {
         let queries = detail.all("generated_query_count").filter_map(Value::as_u64);
         let each = detail.all("generated_samples_per_query").filter_map(Value::as_u64);
-        let made: u64 = queries.zip(each).map(|(queries, each)| queries.saturating_mul(each)).sum();
+        let sent = queries.zip(each).map(|(queries, each)| queries.saturating_mul(each));
+        let made = sent.fold(0_u64, u64::saturating_add);
         let all = logs.answers.map(|answers| answers == made);
         found.must(all, format!("{} answers of {made} samples are in the accuracy log", said(logs.answers)));
     }

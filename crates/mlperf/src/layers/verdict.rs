@@ -8,6 +8,9 @@ use crate::read::Detail;
 
 const SOURCE: &str = "LoadGen 6.0.17, results.cc and early_stopping.cc";
 
+/// Of more queries than this early stopping is not worked out again: no run has so many.
+const MOST_QUERIES: u64 = 1_000_000_000;
+
 pub(super) fn checks(detail: &Detail) -> Vec<Check> {
     let checks = [
         ("min_duration", min_duration as fn(&Detail, &mut Findings)),
@@ -106,7 +109,9 @@ fn early_stopping(detail: &Detail, found: &mut Findings) {
     let percentile = detail.real("effective_target_latency_percentile").filter(|p| *p > 0.0 && *p < 1.0);
     let of_tokens = detail.yes("requested_use_token_latencies") == Some(true);
     found.must(logged, format!("met, as the log says: {}", said(logged)));
-    let (Some(issued), Some(p)) = (issued, percentile) else { return };
+    let (Some(issued), Some(p)) = (issued.filter(|issued| *issued <= MOST_QUERIES), percentile) else {
+        return;
+    };
     match scenario(detail) {
         "Server" if !of_tokens => {
             let Some(over) = detail.int("result_overlatency_query_count") else { return };
