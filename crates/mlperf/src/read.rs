@@ -180,18 +180,18 @@ pub struct Logs {
 }
 
 impl Logs {
-    /// Reads the texts of a folder.
+    /// Reads the texts of a folder, of whose accuracy log the answers are counted already.
     ///
     /// # Errors
     /// Of the detail log; see [`Detail::parse`].
-    pub fn parse(detail: &str, summary: Option<&str>, accuracy: Option<&str>) -> Result<Self, String> {
-        Ok(Self {
-            detail: Detail::parse(detail)?,
-            summary: summary.map(Summary::parse),
-            answers: accuracy
-                .map(|text| text.lines().filter(|line| line.contains("\"seq_id\"")).count() as u64),
-        })
+    pub fn parse(detail: &str, summary: Option<&str>, answers: Option<u64>) -> Result<Self, String> {
+        Ok(Self { detail: Detail::parse(detail)?, summary: summary.map(Summary::parse), answers })
     }
+}
+
+/// Whether this line of an accuracy log is an answer.
+pub fn is_answer(line: &[u8]) -> bool {
+    line.windows(8).take(8).any(|part| part == b"\"seq_id\"")
 }
 
 #[cfg(test)]

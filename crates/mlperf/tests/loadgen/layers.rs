@@ -2,18 +2,20 @@
 
 use std::collections::BTreeMap;
 
+use mlperf::Draws;
 use mlperf::layers::{
     Availability, Cache, CacheUse, Check, Declared, Division, Evidence, Layer, Layers, Status,
 };
-use mlperf::read::Logs;
+use mlperf::read::{Logs, is_answer};
 use serde_json::{Value, json};
 
 use crate::oracle::{Case, cases};
 
 fn logs(case: &Case) -> Logs {
     let summary = Some(case.file("mlperf_log_summary.txt"));
-    let accuracy = Some(case.file("mlperf_log_accuracy.json"));
-    Logs::parse(case.file("mlperf_log_detail.txt"), summary, accuracy).expect("logs")
+    let lines = case.file("mlperf_log_accuracy.json").lines();
+    let answers = lines.filter(|line| is_answer(line.as_bytes())).count() as u64;
+    Logs::parse(case.file("mlperf_log_detail.txt"), summary, Some(answers)).expect("logs")
 }
 
 fn look(performance: Logs, declared: Declared) -> Layers {
@@ -356,4 +358,38 @@ fn a_log_of_our_own_is_for_comparison() {
     let layers = looked(&ours, declared);
     assert_eq!(check(&layers, "L5", "official_loadgen").status, Status::Failed);
     assert!(check(&layers, "L5", "official_loadgen").words.contains("not to be submitted"));
+}
+
+/// Whatever stands in a log, there is an answer, or words on what is no log.
+#[test]
+fn no_log_brings_the_check_down() {
+    let (text, declared) = submission();
+    let all = cases();
+    let texts: Vec<&str> =
+        all.iter().map(|case| case.file("mlperf_log_detail.txt")).chain([text.as_str()]).collect();
+    let odd =
+        ["-1", "0", "18446744073709551615", "1e308", "0.5", "\"x\"", "null", "[]", "{}", "true", "nan", ""];
+    let mut draws = Draws::new(7);
+    let mut refused = 0;
+    for _ in 0..600 {
+        let text = texts[draws.below(texts.len() as u32) as usize];
+        let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+        for _ in 0..6 {
+            let at = draws.below(lines.len() as u32) as usize;
+            let value = odd[draws.below(odd.len() as u32) as usize];
+            let Some((before, rest)) = lines[at].split_once("\"value\": ") else { continue };
+            let Some((_, after)) = rest.split_once(", \"time_ms\"") else { continue };
+            lines[at] = format!("{before}\"value\": {value}, \"time_ms\"{after}");
+        }
+        match Logs::parse(&lines.join("\n"), None, None) {
+            Ok(logs) => {
+                let _ = look(logs, declared.clone());
+            }
+            Err(words) => {
+                assert!(words.contains("mlperf_log_detail.txt:"), "{words}");
+                refused += 1;
+            }
+        }
+    }
+    assert!((50..500).contains(&refused), "{refused}");
 }

@@ -2,7 +2,7 @@
 
 use mlperf::conf::{Conf, Kind, Origin, resolve};
 use mlperf::settings::FIELDS;
-use mlperf::{Round, Scenario, TestSettings};
+use mlperf::{Draws, Effective, Round, SampleLibrary, Scenario, TestSettings};
 use serde_json::Value;
 
 use crate::oracle;
@@ -102,4 +102,38 @@ fn what_changes_nothing_is_said() {
             .to_string()
             .contains("user.conf:1: no model `brt` (did you mean `bert`?)")
     );
+}
+
+/// Whatever stands in a conf file, there are settings, or words on what is wrong with which line.
+#[test]
+fn no_conf_file_brings_the_parser_down() {
+    let parts = [
+        "*",
+        ".",
+        "Server",
+        "Offline",
+        "target_qps",
+        "min_duration",
+        "mode",
+        "=",
+        " ",
+        "\n",
+        "#",
+        "9",
+        "-",
+        "é",
+        "0x",
+        "\t",
+    ];
+    let library = SampleLibrary { name: "d".into(), total: 10, performance: 10 };
+    let mut draws = Draws::new(11);
+    for _ in 0..3000 {
+        let text: String =
+            (0..draws.below(14)).map(|_| parts[draws.below(parts.len() as u32) as usize]).collect();
+        if let Ok(conf) = Conf::parse("user.conf", Kind::User, &text)
+            && let Ok(got) = resolve("bert", Scenario::Server, None, Some(&conf), None)
+        {
+            let _ = Effective::new(&got.settings, &library);
+        }
+    }
 }
