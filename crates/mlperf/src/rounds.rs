@@ -89,7 +89,8 @@ pub struct Model {
     /// Samples that the one query of Offline must have.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub offline_min_samples: Option<u64>,
-    /// Limits by scenario.
+    /// Limits by scenario. Of tokens the source has one table for all rounds; the rules' text differs from
+    /// it once (gpt-oss-120b, Interactive: 20 ms per token there, 15 here).
     pub limits: BTreeMap<String, Limits>,
     /// Whether tokens must be timed.
     pub token_latencies: bool,

@@ -98,7 +98,7 @@ fn latency(detail: &Detail, found: &mut Findings) {
         }
     }
     match within {
-        Some(within) => agree(found, logged, within, "the limits"),
+        Some(within) => agree(found, logged, within, "limits kept"),
         None => found.must(logged, format!("within the limits, as the log says: {}", said(logged))),
     }
 }
