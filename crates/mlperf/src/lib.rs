@@ -7,6 +7,7 @@ pub mod early;
 pub mod effective;
 pub mod layers;
 pub mod log;
+pub mod peak;
 pub mod read;
 pub mod schedule;
 pub mod settings;

@@ -4,6 +4,7 @@ use mlperf::log::{
     ACCURACY, Answer, ENDED, Kept, Labels, Level, Note, PERFORMANCE, Pass, RAN_OUT, RunLog, accuracy, detail,
     max_queries_reached, summary, too_many_open, trace,
 };
+use mlperf::peak::{Next, Peak};
 use mlperf::{Effective, Mode, Results, Sample, Scenario, Schedule, ShortAnswers, Verdict};
 use serde_json::Value;
 use spec::Nanos;
@@ -234,4 +235,33 @@ fn traces_hold_loadgens_events_of_samples() {
     let ours = events(&ours);
     assert_eq!(ours.len(), 10);
     assert_eq!(ours, events(case.file("mlperf_log_trace.json")));
+}
+
+/// The rates, the words and the moments of every run of a search.
+#[test]
+fn a_search_for_the_peak_tries_loadgens_rates() {
+    let all = cases();
+    let case = all.iter().find(|case| case.name == "find_peak").expect("the case");
+    let detail = fields(case.file("mlperf_log_detail.txt"));
+    let of =
+        |name: &str| detail.iter().filter(|(key, _)| key == name).map(|(_, value)| value.clone()).collect();
+    let said: Vec<Value> = of("generic_message");
+    let durations: Vec<Value> = of("generated_query_duration");
+    let counts: Vec<Value> = of("generated_query_count");
+    let mut effective = Effective::new(&case.settings(), &case.library()).expect("settings");
+    let mut peak = Peak::new(&effective).expect("a search");
+    let mut next = Next::Try(peak.first());
+    let mut runs = 0;
+    while let Next::Try(rate) = next {
+        effective.target_qps = rate;
+        let schedule = effective.performance();
+        assert_eq!(schedule.duration.0, durations[runs], "{rate}");
+        assert_eq!(schedule.at.len() as u64, counts[runs], "{rate}");
+        // Its server holds a little more than 445.3 queries per second.
+        next = peak.after(rate < 446.0);
+        runs += 1;
+    }
+    assert_eq!((next, runs), (Next::Found(445.3125), durations.len()));
+    let said: Vec<&str> = said.iter().skip(1).filter_map(Value::as_str).collect();
+    assert_eq!(peak.notes, said);
 }
