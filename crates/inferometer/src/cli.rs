@@ -1,6 +1,7 @@
 //! The command line: syntax only, no side effects.
 
 mod maximize;
+mod mlperf;
 mod sweep;
 
 use std::path::PathBuf;
@@ -8,6 +9,7 @@ use std::path::PathBuf;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
 pub use maximize::MaximizeArgs;
+pub use mlperf::{MlperfCheckArgs, MlperfCommand, MlperfRulesArgs};
 pub use sweep::{SweepArgs, SweepLoadArgs, SweepOrder};
 
 /// Measures what an LLM inference service can hold, and says whether to believe the number.
@@ -122,6 +124,9 @@ pub enum Command {
     Report(ReportArgs),
     /// Measure how well this machine measures: its error, its cost, its ceiling (about 20 s).
     SelfCheck(SelfCheckArgs),
+    /// MLPerf-style evidence: logs of LoadGen, or in its layout.
+    #[command(subcommand)]
+    Mlperf(MlperfCommand),
     /// The simulated engine.
     #[command(subcommand)]
     Sim(SimCommand),

@@ -8,6 +8,7 @@ mod derived;
 mod embedded;
 mod failure;
 mod files;
+mod mlperf;
 mod printer;
 mod run;
 mod self_check;
@@ -40,6 +41,7 @@ fn execute(command: Command, printer: &Printer, progress: cli::Progress) -> Resu
         Command::Sweep(args) => sweep::command(&args, printer, progress),
         Command::Capacity(args) => capacity::command(&args, printer, progress),
         Command::Show(args) => commands::show(&args, printer),
+        Command::Mlperf(command) => mlperf::command(&command, printer),
         Command::SelfCheck(args) => self_check::command(&args, printer),
         Command::Report(args) => commands::report(&args, printer),
         Command::Sim(command) => commands::sim(&command, printer),

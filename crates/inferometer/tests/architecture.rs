@@ -18,7 +18,10 @@ const EDGES: [(&str, &[&str]); 13] = [
     ("mlperf", &["spec"]),
     (
         "inferometer",
-        &["spec", "plan", "corpus", "clock", "record", "wire", "measure", "decide", "present", "sim"],
+        &[
+            "spec", "plan", "corpus", "clock", "record", "wire", "measure", "decide", "present", "sim",
+            "mlperf",
+        ],
     ),
     ("xtask", &[]),
 ];

@@ -2,176 +2,151 @@
 
 use spec::Nanos;
 
+use crate::Scenario;
 use crate::draw::Draws;
-
-/// How queries follow each other.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Scenario {
-    /// The next one after the answer before; moments are nominal, this far apart.
-    SingleStream {
-        /// Expected latency.
-        every: Nanos,
-    },
-    /// Poisson arrivals.
-    Server {
-        /// Queries per second.
-        target_qps: f64,
-    },
-    /// All samples in one query.
-    Offline {
-        /// Samples per second that are expected.
-        expected_qps: f64,
-    },
-}
-
-/// What a run is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mode {
-    /// Timed.
-    Performance,
-    /// Every sample once.
-    Accuracy,
-}
-
-/// LoadGen's three seeds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Seeds {
-    /// Of the loaded set.
-    pub qsl: u64,
-    /// Of the order of samples.
-    pub sample_index: u64,
-    /// Of arrivals.
-    pub schedule: u64,
-}
-
-/// What decides a schedule.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Settings {
-    /// How queries follow each other.
-    pub scenario: Scenario,
-    /// What the run is for.
-    pub mode: Mode,
-    /// Queries go on for at least so long.
-    pub min_duration: Nanos,
-    /// And there are at least so many.
-    pub min_queries: u64,
-    /// Every sample as often as any other: `sample_concatenate_permutation`.
-    pub equal_issue: bool,
-    /// Samples of the data set.
-    pub total: u32,
-    /// Samples that are loaded at a time.
-    pub performance_count: u32,
-    /// The seeds.
-    pub seeds: Seeds,
-}
+use crate::effective::Effective;
 
 /// Which sample goes out when.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Schedule {
-    /// The loaded set in its order.
+    /// The loaded set in its order; in MultiStream its first samples again at its end.
     pub loaded: Vec<u32>,
-    /// When each query is due, from the first.
+    /// When each query is due, from the first. Nominal where the next one waits for an answer.
     pub at: Vec<Nanos>,
-    /// Samples, query after query; each query has as many.
+    /// Samples, query after query.
     pub samples: Vec<u32>,
+    /// Samples of each query.
+    pub samples_per_query: usize,
     /// When one more query would be due: one number that checks all moments.
     pub duration: Nanos,
 }
 
-impl Settings {
-    /// The schedule.
-    pub fn schedule(&self) -> Schedule {
-        let loaded = self.loaded_set();
-        let size = loaded.len() as u32;
-        let mut index = Draws::new(self.seeds.sample_index);
-        let accuracy = self.mode == Mode::Accuracy;
-        let fresh = || (0..size).collect::<Vec<u32>>();
-        let (mut once, mut unique, mut turns) = (fresh(), fresh(), fresh());
+/// A loaded set and how many of its places can be drawn.
+struct LoadedSet {
+    samples: Vec<u32>,
+    drawable: u32,
+}
+
+impl Effective {
+    /// The schedule of a timed run.
+    pub fn performance(&self) -> Schedule {
+        let mut sets = self.loaded_sets(self.performance_sample_count);
+        self.queries(sets.swap_remove(0), false)
+    }
+
+    /// The schedules of an accuracy run, one for each set that is loaded.
+    pub fn accuracy(&self) -> Vec<Schedule> {
+        let sets = self.loaded_sets(self.accuracy_sample_count);
+        sets.into_iter().map(|set| self.queries(set, true)).collect()
+    }
+
+    fn loaded_sets(&self, count: u64) -> Vec<LoadedSet> {
+        let mut all: Vec<u32> = (0..count.min(self.total_sample_count) as u32).collect();
+        Draws::new(self.asked.qsl_rng_seed).shuffle(&mut all);
+        let padding = match self.scenario {
+            Scenario::MultiStream => self.samples_per_query - 1,
+            _ => 0,
+        };
+        all.chunks(self.performance_sample_count.max(1) as usize)
+            .map(|set| {
+                let samples = set.iter().cycle().take(set.len() + padding as usize).copied().collect();
+                LoadedSet { samples, drawable: set.len() as u32 }
+            })
+            .collect()
+    }
+
+    fn queries(&self, set: LoadedSet, accuracy: bool) -> Schedule {
+        let asked = &self.asked;
+        let LoadedSet { samples: loaded, drawable } = set;
+        let epoch = loaded.len() as u64;
+        let offline = self.scenario == Scenario::Offline;
+        let per_query = if accuracy && offline { u64::from(drawable) } else { self.samples_per_query };
+        let whole_set = accuracy || asked.performance_issue_unique;
+        let mut wanted = if whole_set { epoch / per_query } else { self.min_query_count };
+        let until = match (whole_set, self.scenario) {
+            (true, _) => Nanos::ZERO,
+            (false, Scenario::Server) => self.target_duration,
+            (false, _) => self.target_duration + self.target_duration,
+        };
+        let mut index = Draws::new(asked.sample_index_rng_seed);
+        let stride = if self.scenario == Scenario::MultiStream { per_query as usize } else { 1 };
+        let fresh = || (0..drawable).step_by(stride).collect::<Vec<u32>>();
+        let (mut once, mut unique) = (fresh(), fresh());
         if accuracy {
             index.shuffle(&mut once);
         }
         // Drawn in every mode, used or not: what follows depends on it.
         index.shuffle(&mut unique);
-        let offline = matches!(self.scenario, Scenario::Offline { .. });
-        let least = match (accuracy, offline) {
-            (true, _) => u64::from(size),
-            (false, true) => 1,
-            (false, false) => self.min_queries,
-        };
+        let mut turns: Vec<u32> = (0..epoch as u32).collect();
         let mut equal = Vec::new();
-        for _ in 0..least.div_ceil(u64::from(size.max(1))) {
+        for _ in 0..wanted.div_ceil(epoch) {
             index.shuffle(&mut turns);
             equal.extend_from_slice(&turns);
         }
-        if let Scenario::Offline { expected_qps } = self.scenario {
-            return self.offline(loaded, expected_qps, index);
+        let mut gap = self.gaps();
+        if offline {
+            return Schedule { duration: gap(), ..self.one_query(loaded, per_query, accuracy, index) };
         }
-        let mut clock = Draws::new(self.seeds.schedule);
-        let mut gap = || match self.scenario {
-            Scenario::Server { target_qps } => Nanos(clock.exponential_ns(target_qps)),
-            Scenario::SingleStream { every } => every,
-            Scenario::Offline { .. } => Nanos::ZERO,
-        };
-        let until = match (accuracy, self.scenario) {
-            (true, _) => Nanos::ZERO,
-            (false, Scenario::Server { .. }) => self.min_duration,
-            (false, _) => self.min_duration + self.min_duration,
-        };
-        let epoch = u64::from(size.max(1));
-        let mut wanted = if self.equal_issue && !accuracy { least.next_multiple_of(epoch) } else { least };
-        let (mut at, mut samples) = (Vec::new(), Vec::new());
+        let equal_issue = asked.sample_concatenate_permutation;
+        if equal_issue && !accuracy {
+            wanted = wanted.next_multiple_of(epoch);
+        }
+        let multi = self.scenario == Scenario::MultiStream;
+        let (mut at, mut samples): (Vec<Nanos>, Vec<u32>) = (Vec::new(), Vec::new());
         let (mut due, mut before) = (Nanos::ZERO, Nanos::ZERO);
         while before < until || (at.len() as u64) < wanted {
             let k = at.len();
-            let drawn = if accuracy {
-                once[k % once.len()]
-            } else if self.equal_issue {
+            let drawn = if asked.performance_issue_unique {
+                unique[k % unique.len()]
+            } else if asked.performance_issue_same {
+                asked.performance_issue_same_index as u32
+            } else if equal_issue && !multi {
                 equal[k % equal.len()]
+            } else if accuracy {
+                once[k % once.len()]
             } else {
-                index.below(size)
-            };
-            samples.push(loaded[drawn as usize]);
+                index.below(drawable)
+            } % drawable;
+            samples.extend_from_slice(&loaded[drawn as usize..][..per_query as usize]);
             at.push(due);
             before = due;
             due += gap();
             // Whole epochs only.
-            if self.equal_issue && !accuracy && at.len() as u64 == wanted && before < until {
+            if equal_issue && at.len() as u64 >= wanted && before < until {
                 wanted += epoch;
             }
         }
-        Schedule { loaded, at, samples, duration: due }
+        Schedule { loaded, at, samples, samples_per_query: per_query as usize, duration: due }
     }
 
-    fn loaded_set(&self) -> Vec<u32> {
-        let count = match self.mode {
-            Mode::Performance => self.performance_count,
-            Mode::Accuracy => self.total,
-        };
-        let mut set: Vec<u32> = (0..count.min(self.total)).collect();
-        Draws::new(self.seeds.qsl).shuffle(&mut set);
-        set
+    fn gaps(&self) -> impl FnMut() -> Nanos {
+        let rate = self.target_qps;
+        let mut clock = (self.scenario == Scenario::Server).then(|| Draws::new(self.asked.schedule_rng_seed));
+        let nominal = Nanos(((1.0 / rate) * 1e9) as u64);
+        move || clock.as_mut().map_or(nominal, |clock| Nanos(clock.exponential_ns(rate)))
     }
 
     /// One query with the whole set again and again; nothing is drawn but the order of each turn.
-    fn offline(&self, loaded: Vec<u32>, expected_qps: f64, mut index: Draws) -> Schedule {
-        let asked = (1.1 * self.min_duration.as_secs_f64() * expected_qps) as u64;
-        let epoch = loaded.len() as u64;
-        let count = match self.mode {
-            Mode::Accuracy => epoch,
-            Mode::Performance if self.equal_issue => {
-                self.min_queries.max(asked).next_multiple_of(epoch.max(1))
-            }
-            Mode::Performance => self.min_queries.max(asked),
-        };
-        let mut samples = Vec::with_capacity(count as usize);
-        while (samples.len() as u64) < count && !loaded.is_empty() {
+    fn one_query(&self, loaded: Vec<u32>, per_query: u64, accuracy: bool, mut index: Draws) -> Schedule {
+        let permuted = self.asked.sample_concatenate_permutation;
+        let epoch = loaded.len();
+        let mut count = per_query as usize;
+        if permuted && !accuracy {
+            count = count.next_multiple_of(epoch);
+        }
+        let mut samples = Vec::with_capacity(count);
+        if self.asked.performance_issue_same {
+            samples.resize(count, loaded[self.asked.performance_issue_same_index as usize % epoch]);
+        }
+        while samples.len() < count {
             let mut turn = loaded.clone();
-            if self.equal_issue && self.mode == Mode::Performance {
+            if permuted {
                 index.shuffle(&mut turn);
             }
-            turn.truncate((count as usize) - samples.len());
+            turn.truncate(count - samples.len());
             samples.extend(turn);
         }
-        Schedule { loaded, at: vec![Nanos::ZERO], samples, duration: Nanos::ZERO }
+        let duration = Nanos::ZERO;
+        Schedule { loaded, at: vec![Nanos::ZERO], samples, samples_per_query: count, duration }
     }
 }

@@ -120,7 +120,7 @@ impl From<ParseError> for SpecError {
 }
 
 /// The name nearest to `got`, if one is near enough to be meant.
-pub(crate) fn nearest<'a>(got: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub fn nearest<'a>(got: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let got = got.to_lowercase().replace('-', "_");
     names
         .into_iter()

@@ -36,7 +36,7 @@ use serde::{Deserialize, Serialize};
 
 pub use api::{Api, Dialect, Force, KeySource, LengthControl, MaxField, Readiness, Sampling, Tls};
 pub use draft::Draft;
-pub use error::{Excerpt, ParseError, SpecError};
+pub use error::{Excerpt, ParseError, SpecError, nearest};
 pub use grammar::AnyLimit;
 pub use knob::{Dial, Knob, Turn, Values};
 pub use load::{Closed, Extent, Load, Open, Phase, Phases, Ramp, Timeouts, Warmup};

@@ -116,18 +116,31 @@ fn help(verb: &[&str]) -> String {
 }
 
 /// What the binary can be told to do.
-const VERBS: [&str; 10] =
-    ["run", "sweep", "capacity", "show", "report", "self-check", "sim", "spec", "completions", "man"];
+const VERBS: [&str; 11] = [
+    "run",
+    "sweep",
+    "capacity",
+    "show",
+    "report",
+    "self-check",
+    "mlperf",
+    "sim",
+    "spec",
+    "completions",
+    "man",
+];
 
 #[test]
 fn flags_and_verbs_in_the_text_exist() {
-    let verbs: [&[&str]; 10] = [
+    let verbs: [&[&str]; 12] = [
         &["run"],
         &["sweep"],
         &["capacity"],
         &["show"],
         &["report"],
         &["self-check"],
+        &["mlperf", "check"],
+        &["mlperf", "rules"],
         &["sim", "serve"],
         &["sim", "list"],
         &["spec", "check"],
