@@ -382,7 +382,7 @@ fn tiers(args: &CapacityArgs, spec: &Spec) -> Result<Vec<Tier>> {
         refused(SpecError { message: format!("--tier: {}", error.message), ..error.into() })
     })?;
     if let (Some(tier), false) = (tiers.first(), spec.slo.is_empty()) {
-        let limits: Vec<&str> = texts(&spec.slo).collect();
+        let limits: Vec<&str> = spec.slo.limits().map(|(_, text)| text).collect();
         return Err(refused(
             SpecError::new(format!("the limits {} belong to no tier", limits.join(", "))).hint(format!(
                 "--tier '{tier}, {}', or a tier of their own: --tier 'NAME: {}'",
@@ -393,9 +393,8 @@ fn tiers(args: &CapacityArgs, spec: &Spec) -> Result<Vec<Tier>> {
         .into());
     }
     for tier in &tiers {
-        let slo = &tier.slo;
-        let metrics = slo.joint.iter().map(|l| l.metric).chain(slo.marginal.iter().map(|l| l.metric));
-        if let Some(metric) = metrics.into_iter().find(|metric| !spec.api.stream && metric.needs_stream()) {
+        let mut metrics = tier.slo.limits().map(|(metric, _)| metric);
+        if let Some(metric) = metrics.find(|metric| !spec.api.stream && metric.needs_stream()) {
             return Err(refused(
                 SpecError::new(format!(
                     "tier `{}`: without a stream there is no {}",
@@ -408,11 +407,6 @@ fn tiers(args: &CapacityArgs, spec: &Spec) -> Result<Vec<Tier>> {
         }
     }
     Ok(tiers)
-}
-
-/// Every limit as written.
-fn texts(slo: &Slo) -> impl Iterator<Item = &str> {
-    slo.joint.iter().map(|l| l.text.as_str()).chain(slo.marginal.iter().map(|l| l.text.as_str()))
 }
 
 /// A search that goes on has its tiers in its folder.

@@ -320,6 +320,11 @@ impl FromStr for MarginalLimit {
 }
 
 impl Slo {
+    /// Metric and text of every limit as written, those on requests first.
+    pub fn limits(&self) -> impl Iterator<Item = (Metric, &str)> {
+        let joint = self.joint.iter().map(|limit| (limit.metric, limit.text.as_str()));
+        joint.chain(self.marginal.iter().map(|limit| (limit.metric, limit.text.as_str())))
+    }
     /// Adds one limit, to the joint or to the marginal ones as its text says.
     pub fn add(&mut self, text: &str) -> Result<(), ParseError> {
         match text.parse()? {

@@ -458,9 +458,7 @@ fn check_slo(slo: &Slo, api: &Api, faults: &mut Faults) {
             "for example 95%",
         );
     }
-    let limits =
-        slo.joint.iter().map(|l| (l.metric, &l.text)).chain(slo.marginal.iter().map(|l| (l.metric, &l.text)));
-    for (metric, text) in limits {
+    for (metric, text) in slo.limits() {
         if !api.stream && metric.needs_stream() {
             faults.add(
                 "slo",

@@ -87,10 +87,9 @@ impl Tier {
 /// As it is read.
 impl std::fmt::Display for Tier {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let joint = self.slo.joint.iter().map(|l| l.text.clone());
+        let limits = self.slo.limits().map(|(_, text)| text.to_owned());
         let share = (!self.slo.joint.is_empty()).then(|| format!("attain {}", self.slo.attain));
-        let all: Vec<String> =
-            joint.chain(self.slo.marginal.iter().map(|l| l.text.clone())).chain(share).collect();
+        let all: Vec<String> = limits.chain(share).collect();
         write!(f, "{}: {}", self.name, all.join(", "))
     }
 }

@@ -9,13 +9,11 @@ use super::posterior::Scale;
 use super::search::Search;
 use super::settings::Over;
 use super::state::{Bracket, Ending};
-use super::stats::{expit, logit};
+use super::stats::{Z95, expit, logit};
 use super::words;
 
 /// Points of a drawn curve.
 const POINTS: usize = 41;
-/// Two-sided 95 % point of the normal distribution.
-const Z95: f64 = 1.959_964;
 
 impl Search<'_> {
     /// The answer with what is known.

@@ -29,7 +29,7 @@ pub use answer::{
 };
 pub(crate) use evidence::{determined, transient};
 pub(crate) use ramp::again;
-pub(crate) use stats::{batch_means, logit, long_run_variance, mean};
+pub(crate) use stats::{Z95, batch_means, logit, long_run_variance, mean};
 pub(crate) use words::{bare, process};
 
 pub use criterion::{Criterion, Unsearchable};

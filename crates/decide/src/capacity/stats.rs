@@ -1,5 +1,8 @@
 //! Small functions of statistics that several parts of the search share.
 
+/// Two-sided 95 % point of the normal distribution.
+pub(crate) const Z95: f64 = 1.959_964;
+
 /// ln(p / (1 − p)), finite for every share.
 pub(crate) fn logit(p: f64) -> f64 {
     let p = p.clamp(1e-12, 1.0 - 1e-12);

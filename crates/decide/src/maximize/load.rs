@@ -5,7 +5,7 @@ use super::bench::{Bench, Care, Told};
 use super::ladder;
 use super::peak::{Top, at, largest, less, next, rungs, top};
 use super::point::{Point, interval};
-use crate::capacity::{CapacityAnswer, Halt, Kind, Over, Verdict, search};
+use crate::capacity::{CapacityAnswer, Halt, Kind, Over, Verdict, Z95, search};
 use crate::sweep::Rung;
 
 /// Probes near a peak: the first is at the best load so far, the others narrow it.
@@ -130,7 +130,7 @@ fn of_top(bench: &Bench<'_>, tried: &[Rung]) -> AtSetting {
         Top::Unknown => (None, 0.0, None, None),
     };
     let resolved =
-        binds.is_some() && best.is_some_and(|b| 2.0 * Z * b.relative_error <= bench.settings.width);
+        binds.is_some() && best.is_some_and(|b| 2.0 * Z95 * b.relative_error <= bench.settings.width);
     let ends = best.map(|b| interval(b.throughput, b.relative_error));
     AtSetting {
         setting: bench.setting().to_vec(),
@@ -149,9 +149,6 @@ fn of_top(bench: &Bench<'_>, tried: &[Rung]) -> AtSetting {
         goodput_per_s: best.and_then(|b| goodput(bench, b.load)),
     }
 }
-
-/// Two-sided 95 % point of the normal distribution.
-const Z: f64 = super::point::Z95;
 
 /// Good requests per second in the probes at a load.
 fn goodput(bench: &Bench<'_>, load: f64) -> Option<f64> {

@@ -1,7 +1,8 @@
 //! Where a throughput is largest, from what was measured: nothing but that it rises up to one load and
 //! does not rise again behind it is taken for granted.
 
-use super::point::{Point, Z95};
+use super::point::Point;
+use crate::capacity::Z95;
 use crate::sweep::Rung;
 
 /// Throughputs that differ by less count as the same.

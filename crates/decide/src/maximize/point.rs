@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 use spec::{Closed, Load, Nanos, Objective, Turn};
 
 use crate::capacity::{
-    Ask, Criterion, Finished, Kind, Over, ProbeTrust, Seen, batch_means, long_run_variance, mean, transient,
+    Ask, Criterion, Finished, Kind, Over, ProbeTrust, Seen, Z95, batch_means, long_run_variance, mean,
+    transient,
 };
 
 /// Equal spans of a probe that its throughput is counted in.
@@ -17,8 +18,6 @@ const PER_BIN: usize = 2;
 const STILL: f64 = 3.0;
 /// Fewer ends tell no throughput.
 const FEWEST: usize = 5;
-/// Two-sided 95 % point of the normal distribution.
-pub(super) const Z95: f64 = 1.959_964;
 
 /// The throughput at a load.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]

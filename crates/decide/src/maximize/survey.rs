@@ -8,9 +8,8 @@ use super::answer::{KnobRange, Surveyed};
 use super::bench::{Bench, Care};
 use super::gp::{Gp, Observation};
 use super::ladder;
-use super::point::Z95;
 use super::space::{Space, spread};
-use crate::capacity::{Halt, Kind, Over};
+use crate::capacity::{Halt, Kind, Over, Z95};
 
 /// Loads as shares of the largest that is worth trying at a setting.
 const SHARES: (f64, f64) = (0.05, 1.1);

@@ -63,8 +63,7 @@ fn flags(asked: &Asked) -> String {
     if let Some(asked) = &asked.maximize {
         text.push_str(&maximize::flags(asked));
     }
-    let limits = spec.slo.joint.iter().map(|l| &l.text).chain(spec.slo.marginal.iter().map(|l| &l.text));
-    for limit in limits {
+    for (_, limit) in spec.slo.limits() {
         text.push_str(&format!(" {limit_flag} '{limit}'"));
     }
     if !spec.slo.joint.is_empty() {

@@ -75,7 +75,7 @@ impl Settings {
         };
         let mut text =
             format!("'{}' {loads} --isl {} --osl {}", spec.target, spec.workload.isl, spec.workload.osl);
-        for limit in spec.slo.joint.iter().map(|l| &l.text).chain(spec.slo.marginal.iter().map(|l| &l.text)) {
+        for (_, limit) in spec.slo.limits() {
             text.push_str(&format!(" --slo '{limit}'"));
         }
         if self.repeats > 1 {

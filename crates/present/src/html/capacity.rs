@@ -156,11 +156,7 @@ impl Load {
 /// The limits as the search judges them: all joint ones as one.
 fn limit_texts(document: &CapacityDocument) -> Vec<&str> {
     let first = document.probes.first().map(|probe| probe.limits.iter().map(|l| l.limit.as_str()).collect());
-    first.unwrap_or_else(|| {
-        let slo = &document.spec.slo;
-        let joint = slo.joint.iter().map(|limit| limit.text.as_str());
-        joint.chain(slo.marginal.iter().map(|limit| limit.text.as_str())).collect()
-    })
+    first.unwrap_or_else(|| document.spec.slo.limits().map(|(_, text)| text).collect())
 }
 
 /// Both ends of the answer's bracket.

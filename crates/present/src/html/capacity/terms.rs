@@ -47,7 +47,7 @@ fn tier_words(tier: &TierDoc) -> String {
     spec::Tier { name: tier.name.clone(), slo: tier.slo.clone() }.to_string()
 }
 
-fn outcome(verdict: Verdict) -> &'static str {
+pub(super) fn outcome(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Resolved => "resolved",
         Verdict::Unresolved => "unresolved",

@@ -5,6 +5,7 @@ use decide::json::{CapacityDocument, TierDoc};
 use decide::words::{NBSP, fixed};
 use maud::{Markup, html};
 
+use super::terms::outcome;
 use super::{Load, part, probes, unresolved};
 
 /// The body of a page with tiers, and its sections.
@@ -80,8 +81,7 @@ fn row(tier: &TierDoc, load: Load, each: bool, has_fleet: bool) -> Markup {
         (Some(low), None) => format!("≥{NBSP}{low}"),
         (None, None) => dash(),
     });
-    let joint = tier.slo.joint.iter().map(|limit| limit.text.as_str());
-    let limits: Vec<&str> = joint.chain(tier.slo.marginal.iter().map(|limit| limit.text.as_str())).collect();
+    let limits: Vec<&str> = tier.slo.limits().map(|(_, text)| text).collect();
     html! {
         tr {
             td.l { b { (tier.name) } }
@@ -100,15 +100,13 @@ fn row(tier: &TierDoc, load: Load, each: bool, has_fleet: bool) -> Markup {
 }
 
 fn verdict(verdict: Verdict) -> Markup {
-    let (class, sign, word) = match verdict {
-        Verdict::Resolved => ("pass", "✓", "resolved"),
-        Verdict::Unmet => ("fail", "✕", "unmet"),
-        Verdict::NotReached => ("undecided", "□", "not reached"),
-        Verdict::ClientLimited => ("undecided", "□", "client-limited"),
-        Verdict::Unresolved => ("undecided", "◇", "unresolved"),
-        Verdict::Unstable => ("undecided", "◇", "unstable"),
+    let (class, sign) = match verdict {
+        Verdict::Resolved => ("pass", "✓"),
+        Verdict::Unmet => ("fail", "✕"),
+        Verdict::NotReached | Verdict::ClientLimited => ("undecided", "□"),
+        Verdict::Unresolved | Verdict::Unstable => ("undecided", "◇"),
     };
-    html! { span class={ "bd " (class) } { i aria-hidden="true" { (sign) } (word) } }
+    html! { span class={ "bd " (class) } { i aria-hidden="true" { (sign) } (outcome(verdict)) } }
 }
 
 /// The answer under other conditions; nothing where nobody asked.
