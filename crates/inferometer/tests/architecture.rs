@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::process::Command;
 
 /// Who may use whom. `sim` must stay an independent truth, so it never sees `wire`.
-const EDGES: [(&str, &[&str]); 13] = [
+const EDGES: [(&str, &[&str]); 14] = [
     ("spec", &[]),
     ("clock", &["spec"]),
     ("plan", &["spec"]),
@@ -16,11 +16,12 @@ const EDGES: [(&str, &[&str]); 13] = [
     ("present", &["spec", "record", "measure", "decide"]),
     ("sim", &["spec", "clock"]),
     ("mlperf", &["spec"]),
+    ("quality", &["spec", "measure"]),
     (
         "inferometer",
         &[
             "spec", "plan", "corpus", "clock", "record", "wire", "measure", "decide", "present", "sim",
-            "mlperf",
+            "mlperf", "quality",
         ],
     ),
     ("xtask", &[]),

@@ -1,0 +1,9 @@
+//! Is it still the same model? Tasks, scores and the gate between two journals of items.
+//!
+//! Pure: no clock, no files, no sockets. Tasks give [`Ask`]s; whoever talks to the server gives [`Answer`]s.
+
+mod ask;
+mod item;
+
+pub use ask::{Answer, Ask, Generate, Generated, Message, Prompt, Role, Scored};
+pub use item::{Hash, Item, Outcome};
