@@ -61,6 +61,8 @@ const QUICK: Pace = Pace {
 pub fn command(args: &SelfCheckArgs, printer: &Printer) -> Result<u8> {
     let stop = crate::signal::stop_flag()?;
     let load = against::Load::asked(args)?;
+    // The server first: one that is not there needs no measurement of this machine.
+    let load = load.map(|load| load.probed(&stop, printer)).transpose()?;
     let known = state::known(printer);
     let (check, kept) = match (&load, known.check) {
         // What a machine can do was measured before: the server's question needs no more.
@@ -72,7 +74,7 @@ pub fn command(args: &SelfCheckArgs, printer: &Printer) -> Result<u8> {
         }
     };
     let against = match load {
-        Some(load) if check.is_quiet() => Some(against::ask(&load, &check, &stop, printer)?),
+        Some(load) if check.is_quiet() => Some(against::offered(&load, &check, &stop, printer)?),
         _ => None,
     };
     let document = SelfCheckDocument::new(check, kept.map(|path| path.display().to_string()), against);

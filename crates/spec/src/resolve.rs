@@ -358,6 +358,13 @@ fn api(draft: ApiDraft, faults: &mut Faults) -> Api {
                 "one line of text",
             );
         }
+        if ["content-length", "transfer-encoding"].iter().any(|own| name.eq_ignore_ascii_case(own)) {
+            faults.add(
+                "api.headers",
+                format!("`{name}` says where a request ends, and is set for each by its body"),
+                "no such header",
+            );
+        }
         if draft.key.is_some() && name.eq_ignore_ascii_case("authorization") {
             faults.add(
                 "api.key",

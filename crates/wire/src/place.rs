@@ -70,9 +70,14 @@ impl Places {
     fn place(&self, core: Option<u32>, priority: u8) -> Place {
         Place { core, priority: self.realtime.then_some(priority), notes: self.notes.clone() }
     }
-    /// What was not to be had.
+    /// What was not to be had, and what was.
     pub fn notes(&self) -> Vec<String> {
-        self.notes.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        let refused = self.notes.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let wholly = |what: &str| !refused.iter().any(|note| note.starts_with(what));
+        let pinned = (!self.cores.lanes.is_empty() && wholly("pin:")).then(|| self.cores.to_string());
+        let first = (self.realtime && wholly("realtime:"))
+            .then(|| "realtime: lanes and pacer ran under SCHED_FIFO, in locked memory".to_owned());
+        refused.iter().cloned().chain(pinned).chain(first).collect()
     }
 }
 
@@ -113,6 +118,14 @@ struct Cores {
     pacer: Option<u32>,
 }
 
+impl std::fmt::Display for Cores {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let lanes: Vec<String> = self.lanes.iter().map(u32::to_string).collect();
+        write!(f, "pin: lanes ran on core {}", lanes.join(", "))?;
+        self.pacer.map_or(Ok(()), |core| write!(f, ", the pacer on {core}"))
+    }
+}
+
 /// Lanes first, then the pacer; from the highest number down, since most machines serve their
 /// interrupts on the lowest. Lanes that do not all have a core of their own are better off unpinned.
 fn share(allowed: &[u32], lanes: usize) -> (Cores, Option<String>) {
@@ -144,6 +157,22 @@ fn share(allowed: &[u32], lanes: usize) -> (Cores, Option<String>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_was_granted_is_said() {
+        let places = |notes: &[&str]| Places {
+            cores: Cores { lanes: vec![3, 2], pacer: Some(1) },
+            realtime: true,
+            notes: Arc::new(Mutex::new(notes.iter().map(|note| (*note).to_owned()).collect())),
+            _memory: None,
+        };
+        let (pinned, first) = (
+            "pin: lanes ran on core 3, 2, the pacer on 1",
+            "realtime: lanes and pacer ran under SCHED_FIFO, in locked memory",
+        );
+        assert_eq!(places(&[]).notes(), [pinned, first]);
+        assert_eq!(places(&["realtime: refused"]).notes(), ["realtime: refused", pinned]);
+    }
 
     #[test]
     fn cores_are_shared_out_from_above() {

@@ -6,12 +6,16 @@ use super::answer::{CapacityAnswer, Curve, LimitAtProbe, Needs, ProbeReport, Pro
 use super::evidence::Probe;
 use super::fit::{Fit, One, sample, scale};
 use super::posterior::Scale;
+use super::runner::Kind;
 use super::search::Search;
-use super::settings::Over;
+use super::settings::{Over, Z_MAIN};
 use super::state::{Bracket, Ending};
 use super::stats::{Z95, expit, logit};
 use super::words;
+use crate::words::percent;
 
+/// Log-odds below what the curve foretells from which a check contradicts it.
+const FLATTER: f64 = 0.5;
 /// Points of a drawn curve.
 const POINTS: usize = 41;
 
@@ -188,6 +192,33 @@ impl Search<'_> {
             limits: limits.collect(),
             bracket: bracket.filter(|(low, high)| low.is_finite() && high.is_finite()),
         }
+    }
+
+    /// A check above the bracket that misses far less than the curve of the probes near it foretells: where the
+    /// server differs from run to run, they may have agreed by chance.
+    pub(super) fn flatter_above(&self) -> Option<String> {
+        let fit = self.fit.as_ref()?;
+        let (c, one) = (fit.binding(), fit.each.get(fit.binding())?);
+        let criterion = &self.settings.criteria[c];
+        criterion.target()?;
+        let spoilt = |p: &Probe| matches!(p.verdict, ProbeVerdict::ClientLimited { .. });
+        let mut checks = self.probes.iter().filter(|p| p.kind == Kind::Above && !spoilt(p) && !p.borrowed);
+        checks.find_map(|probe| {
+            let sample = sample(&self.model, c, probe, one.centre);
+            let n_eff = sample.m as f64 / one.pool.inflation.max(1.0);
+            let (seen, foretold) = (sample.y, curve_at(one, scale(criterion), probe.load));
+            let most = wilson_at(seen.clamp(0.0, 1.0), n_eff, Z_MAIN).high.filter(|_| sample.m > 0)?;
+            (logit(most) < logit(foretold) - FLATTER).then(|| {
+                format!(
+                    "at {} {} miss {} where the probes near the bracket foretell {}: they may agree by chance, \
+                     as runs of a server that differs from run to run do",
+                    words::load(self.settings.over, probe.load),
+                    percent(seen),
+                    criterion.text,
+                    percent(foretold)
+                )
+            })
+        })
     }
 
     /// What it would take to be as narrow as asked.

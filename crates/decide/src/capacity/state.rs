@@ -136,6 +136,10 @@ impl Search<'_> {
                 return Ok(Ending::NotMonotone { below: high });
             }
         }
+        if let Some(note) = self.flatter_above() {
+            self.notes.push(note);
+            return Ok(Ending::Exhausted);
+        }
         let limited = |p: &Probe| matches!(p.verdict, ProbeVerdict::ClientLimited { .. });
         let inside = |p: &Probe| p.load >= low && p.load <= high;
         if self.client_limit.as_ref().is_some_and(|(limit, _)| *limit >= low && *limit <= high)

@@ -91,11 +91,30 @@ impl Load {
     }
 }
 
-/// Asks the server once, and offers the load to its likeness.
-pub fn ask(load: &Load, check: &SelfCheck, stop: &Arc<AtomicBool>, printer: &Printer) -> Result<Against> {
-    printer.say(&format!("  one request to {}", load.target));
-    let probe = probe(load, stop)?;
-    super::unless_stopped(stop)?;
+/// A load for a server that has answered.
+pub struct Probed {
+    load: Load,
+    probe: Probe,
+}
+
+impl Load {
+    /// Asks the server once.
+    pub fn probed(self, stop: &Arc<AtomicBool>, printer: &Printer) -> Result<Probed> {
+        printer.say(&format!("one request to {}", self.target));
+        let probe = probe(&self, stop)?;
+        super::unless_stopped(stop)?;
+        Ok(Probed { load: self, probe })
+    }
+}
+
+/// Offers the load to the server's likeness.
+pub fn offered(
+    probed: &Probed,
+    check: &SelfCheck,
+    stop: &Arc<AtomicBool>,
+    printer: &Printer,
+) -> Result<Against> {
+    let Probed { load, probe } = probed;
     let asked = load.asked;
     let seconds = probe.answer.as_secs_f64().max(1e-6);
     let rate = asked.rate_per_s.unwrap_or_else(|| f64::from(asked.concurrency.unwrap_or(1)) / seconds);

@@ -129,8 +129,18 @@ fn a_lane_that_is_full_says_so_every_time() {
     let runs = repeat(RUNS, 1, |_| {
         let folder = tempfile::tempdir().expect("a folder");
         let args = [&server.url, "--model", "m", "--no-check", "--tokenizer", "none", "-c", "4"];
-        let more =
-            ["--duration", "1s", "--warmup", "none", "--osl", "8", "--drain", "0s", "--slo", "p50(itl)<=1ns"];
+        let more = [
+            "--duration",
+            "400ms",
+            "--warmup",
+            "none",
+            "--osl",
+            "8",
+            "--drain",
+            "0s",
+            "--slo",
+            "p50(itl)<=1ns",
+        ];
         run(folder.path(), &[&args[..], &more].concat())
     });
     for (number, ran) in runs.iter().enumerate() {
@@ -227,8 +237,8 @@ fn a_tenth_of_the_ceiling_is_never_called_limited_on_an_idle_machine() {
         let folder = tempfile::tempdir().expect("a folder");
         let witness = Witness::start(sim.pid());
         // Requests of the size that the ceiling was found with; opening hundreds of connections is no tenth of it.
-        let load = [&sim.url, "--rate", &rate, "--duration", "1500ms", "--isl", "16", "--osl", "2"];
-        let ran = run(folder.path(), &[&load[..], &["--warmup", "500ms"]].concat());
+        let load = [&sim.url, "--rate", &rate, "--duration", "800ms", "--isl", "16", "--osl", "2"];
+        let ran = run(folder.path(), &[&load[..], &["--warmup", "300ms"]].concat());
         let seen = witness.end();
         let trust = &ran.json["trust"];
         if trust["verdict"] == "valid" {
