@@ -438,6 +438,7 @@ fn settings(asked: &Asked, spec: &Spec) -> Result<Vec<Settings>> {
             Failure::request(anyhow!("{error}\nhint: {flag} 'p95(ttft)<=500ms' {flag} 'p95(tpot)<=40ms'"))
         })?;
         let mut settings = Settings::new(asked.over.searched(), criteria, spec.seed);
+        settings.workload = decide::capacity::workload_words(&spec.workload.isl, &spec.workload.osl);
         settings.max_load = asked.max_load;
         settings.width = asked.width;
         settings.max_probes = asked.max_probes.unwrap_or(settings.max_probes);

@@ -40,4 +40,4 @@ pub use sensitivity::{Change, Changed, Sensitivity, SensitivityRow, changes};
 pub use settings::{Control, Over, Settings};
 pub use tiers::{search, search_tiers};
 pub use virtual_time::{Happened, Simulated, VirtualRunner, What};
-pub use words::{figure, load as load_words};
+pub use words::{figure, load as load_words, workload as workload_words};

@@ -78,6 +78,8 @@ pub struct Settings {
     pub budget: Option<Nanos>,
     /// How the virtual queue is used.
     pub control: Control,
+    /// The requests, for the sentence of the answer: `1024/256 tokens`; empty: not said.
+    pub workload: String,
 }
 
 impl Settings {
@@ -93,6 +95,7 @@ impl Settings {
             least_time: Nanos::from_secs(2),
             budget: None,
             control: Control::default(),
+            workload: String::new(),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The answer in a sentence.
 
-use spec::Span;
+use spec::{Lengths, Span};
 
 use super::answer::{CapacityAnswer, Needs, Verdict};
 use super::settings::{Over, Settings};
@@ -19,6 +19,11 @@ pub fn load(over: Over, value: f64) -> String {
 pub fn figure(value: f64) -> String {
     let text = number(value);
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
+}
+
+/// `1024/256 tokens`: input and output lengths, as they are asked for.
+pub fn workload(isl: &Lengths, osl: &Lengths) -> String {
+    format!("{isl}/{osl} tokens")
 }
 
 pub(crate) fn process(over: Over) -> String {
@@ -40,7 +45,10 @@ pub(crate) fn process(over: Over) -> String {
 
 pub(super) fn sentence(settings: &Settings, answer: &CapacityAnswer) -> String {
     let over = settings.over;
-    let process = process(over);
+    let process = match settings.workload.as_str() {
+        "" => process(over),
+        workload => format!("{}, {workload} and warm-up excluded,", process(over)),
+    };
     let limits: Vec<&str> = settings.criteria.iter().map(|c| c.text.as_str()).collect();
     let limits = limits.join(" and ");
     let of = |v: Option<f64>| v.map_or("an unknown load".to_owned(), |v| load(over, v));
@@ -112,6 +120,12 @@ pub(crate) fn bare(over: Over, value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lengths_are_said_as_they_are_asked() {
+        let (isl, osl) = (Lengths::Fixed(1024), Lengths::Uniform { min: 64, max: 192 });
+        assert_eq!(workload(&isl, &osl), "1024/64..192 tokens");
+    }
 
     #[test]
     fn figures_have_three_digits() {

@@ -8,7 +8,7 @@ use spec::Spec;
 use super::capacity_tiers::TierDoc;
 use super::shape::{Num, Tool};
 use crate::capacity::{
-    CapacityAnswer, Curve, Fleet, Needs, ProbeReport, ProbeVerdict, Sensitivity, StageReport, Verdict,
+    CapacityAnswer, Curve, Fleet, Needs, ProbeReport, ProbeVerdict, Sensitivity, StageReport, Verdict, figure,
 };
 use crate::maximize::{Maximum, Point};
 use crate::trust::TrustVerdict;
@@ -136,7 +136,7 @@ impl CapacityDocument {
             maximum: None,
             verdict: crate::report::Verdict {
                 exit_code: answer.verdict.exit_code(),
-                answer: answer.sentence.clone(),
+                answer: in_one_sentence(answer, fleet),
             },
         }
     }
@@ -165,4 +165,13 @@ impl CapacityDocument {
         // Every key is a string and every number finite, so this cannot fail.
         serde_json::to_value(self).unwrap_or(serde_json::Value::Null)
     }
+}
+
+/// What it holds, what of that is good, and what it means for a fleet.
+fn in_one_sentence(answer: &CapacityAnswer, fleet: Option<Fleet>) -> String {
+    let good = answer.goodput_per_s.map(|good| format!("goodput there {} req/s", figure(good)));
+    // Where no load is held, no number of servers would do.
+    let fleet = fleet.filter(|_| answer.low.is_some()).and_then(|fleet| fleet.words());
+    let parts: Vec<String> = [Some(answer.sentence.clone()), good, fleet].into_iter().flatten().collect();
+    parts.join("; ")
 }

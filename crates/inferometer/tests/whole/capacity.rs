@@ -29,7 +29,9 @@ fn in_virtual_time_the_bracket_holds_the_known_limit_of_a_queue() {
     assert!(low <= value && value <= high);
     assert_eq!(ran.at("fleet/servers_high"), (900.0 / low).ceil() as u64);
     assert!((ran.number("fleet/per_accelerator") - value / 8.0).abs() < 1e-9);
-    assert!(ran.stderr.contains("req/s per accelerator"), "{}", ran.stderr);
+    let said = ran.at("verdict/answer").as_str().unwrap_or_default();
+    assert!(said.contains("16/1 tokens and warm-up excluded, this server holds 4"), "{said}");
+    assert!(said.contains("req/s per accelerator; for 900 req/s: 2"), "{said}");
     // The same seed gives the same answer.
     let again = capacity(folder.path(), &[&args[..], &more].concat()).end();
     assert_eq!(ran.json["answer"], again.json["answer"]);
@@ -161,7 +163,7 @@ fn tiers_have_their_own_answers_and_servers() {
         assert!(at("/answer/low") <= truth && truth <= at("/answer/high"), "{name}: {}", ran.stderr);
         assert_eq!(tier["fleet"]["servers_high"], (900.0 / at("/answer/low")).ceil() as u64);
         assert!(
-            ran.stderr.contains(&format!("{name}: With Poisson arrivals this server holds")),
+            ran.stderr.contains(&format!("{name}: With Poisson arrivals, 16/1 tokens and warm-up excluded")),
             "{}",
             ran.stderr
         );

@@ -66,19 +66,9 @@ fn verdict(style: &Style, verdict: &ProbeVerdict) -> String {
 }
 
 impl Screen<'_> {
-    /// The answer, what it means for a fleet, and each limit's crossing; `name`: of the tier.
+    /// The answer and each limit's crossing; `name`: of the tier.
     pub(super) fn found(&mut self, document: &CapacityDocument, name: &str) {
         self.answer(&format!("{name}{}.", document.verdict.answer));
-        let good =
-            document.answer.goodput_per_s.map(|good| format!("goodput there {} req/s", figure(good.0)));
-        // Where no load is held, no number of servers would do.
-        let fleet = document.fleet.filter(|_| document.answer.low.is_some());
-        let fleet = fleet.and_then(|fleet| fleet.words());
-        let words: Vec<String> = good.into_iter().chain(fleet).collect();
-        if !words.is_empty() {
-            self.hanging(INDENT, INDENT.len(), &words.join("; "));
-            self.line("");
-        }
         self.maximum(document);
         self.crossings(document);
     }
