@@ -40,13 +40,13 @@ const KNOWN: [Known; 5] = [
     },
     // Users beyond the servers wait in turn: ttft = users / servers × service.
     Known {
-        engine: "sim://fifo?service=200ms&servers=273&tokens=end",
-        asked: ["--over", "concurrency", "--slo", "p95(ttft)<=220ms"],
+        engine: "sim://fifo?service=1s&servers=273&tokens=end",
+        asked: ["--over", "concurrency", "--slo", "p95(ttft)<=1100ms"],
         truth: 300.0,
     },
     Known {
-        engine: "sim://fifo?service=400ms&servers=636&tokens=end",
-        asked: ["--over", "concurrency", "--slo", "p95(ttft)<=440ms"],
+        engine: "sim://fifo?service=2s&servers=636&tokens=end",
+        asked: ["--over", "concurrency", "--slo", "p95(ttft)<=2200ms"],
         truth: 699.0,
     },
     // 0.42 a second on the engine's clock, which runs a hundred times faster here.
