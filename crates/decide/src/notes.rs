@@ -141,8 +141,8 @@ fn counting(run: &Run, measures: &Measures, out: &mut Vec<String>) {
 /// How things were measured.
 fn setting(run: &Run, measures: &Measures, out: &mut Vec<String>) {
     out.push(match measures.view {
-        View::User => "Latencies start at the intended send (user view): waiting before a request leaves counts. The server view is given beside it.".to_owned(),
-        View::Server => "Latencies start at the first byte written (server view): waiting before a request leaves does not count. The user view is given beside it.".to_owned(),
+        View::User => "Latencies start at the intended send (user view): waiting before a request leaves counts. The server view is on the page and in run.json.".to_owned(),
+        View::Server => "Latencies start at the first byte written (server view): waiting before a request leaves does not count. The user view is on the page and in run.json.".to_owned(),
     });
     let warmup = measures.warmup.offered;
     if warmup > 0 {
