@@ -310,7 +310,13 @@ impl Setter {
             self.text("TARGET", "target", Some(text));
             match self.errors.get_mut(before) {
                 Some(error) if !text.contains("://") => {
-                    error.hint = Some(format!("did you mean http://{text}?"));
+                    error.hint = Some(if text.ends_with(".html") {
+                        "--html takes no file: the page is written into the folder of the run as report.html \
+                         (--out names where folders are made)"
+                            .to_owned()
+                    } else {
+                        format!("did you mean http://{text}?")
+                    });
                 }
                 _ => targets.extend(self.draft.target.take().iter().flat_map(spec::Targets::iter).cloned()),
             }

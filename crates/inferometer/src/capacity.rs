@@ -18,8 +18,8 @@ use decide::capacity::{
 };
 use decide::json::CapacityDocument;
 use decide::maximize::{Binds, Maximum, Told, setting_words};
-use record::Environment;
 use record::folder::write_json_file;
+use record::{Environment, RunFolder};
 use spec::{Burstiness, Nanos, Rate, Slo, Span, Spec, SpecError, Tier};
 
 use crate::asked;
@@ -234,7 +234,13 @@ fn told(found: &Answered, kept: Option<(&Kept, bool)>, args: &CapacityArgs, prin
             whole &= derived::is_written(page::write(kept.path(), found), printer);
         }
     } else if args.settings.record.html {
-        printer.warn("no page was written: a search in virtual time keeps no folder");
+        // Made again in seconds, its probes are not kept; the page is what was asked for.
+        let folder =
+            RunFolder::create(&args.settings.record.out, run::wall_ns(), &folder_name(&found.asked.spec));
+        let folder = folder.map_err(Failure::request)?;
+        whole = derived::is_written(write_json_file(&folder.path().join(ANSWER), &json), printer);
+        whole &= derived::is_written(page::write(folder.path(), found), printer);
+        printer.say(&format!("page:  {}", folder.report().display()));
     }
     let code = document.verdict.exit_code;
     if code >= decide::verdict::exit::NOT_TRUSTED && printer.quiet {
