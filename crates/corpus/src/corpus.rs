@@ -86,6 +86,25 @@ impl Corpus {
         tokenizer: Option<Tokenizer>,
         seed: u64,
     ) -> Result<Corpus, CorpusError> {
+        Self::made(workload, tokenizer, seed, true)
+    }
+
+    /// The same with the rows of a data set in the order of its file: prompt `i` is row `i`.
+    pub fn in_file_order(
+        workload: &Workload,
+        tokenizer: Option<Tokenizer>,
+        seed: u64,
+    ) -> Result<Corpus, CorpusError> {
+        Self::made(workload, tokenizer, seed, false)
+    }
+
+    fn made(
+        workload: &Workload,
+        tokenizer: Option<Tokenizer>,
+        seed: u64,
+        shuffled: bool,
+    ) -> Result<Corpus, CorpusError> {
+        let order = shuffled.then_some(seed);
         let only = match workload.cache {
             CacheProtocol::Repeat { prompts } => Some(prompts),
             _ => None,
@@ -106,11 +125,11 @@ impl Corpus {
                             .into(),
                     });
                 }
-                Texts::Rows(Rows::new(loaded, path, seed, only))
+                Texts::Rows(Rows::new(loaded, path, order, only))
             }
             Source::Sharegpt(path) => {
                 let loaded = sharegpt::load(path, tokenizer.as_ref(), workload.osl == Lengths::Data)?;
-                Texts::Rows(Rows::new(loaded, path, seed, only))
+                Texts::Rows(Rows::new(loaded, path, order, only))
             }
         };
         Ok(Corpus { seed, isl: workload.isl.clone(), cache: workload.cache.clone(), tokenizer, source })
@@ -295,7 +314,8 @@ impl Corpus {
     pub fn fingerprint(&self) -> String {
         let source = match &self.source {
             Texts::Synthetic { .. } => "synthetic".to_owned(),
-            Texts::Rows(rows) => format!("rows {} of {}", rows.rows.len(), rows.sha256),
+            Texts::Rows(rows) if rows.shuffled => format!("rows {} of {}", rows.rows.len(), rows.sha256),
+            Texts::Rows(rows) => format!("rows {} of {} in order", rows.rows.len(), rows.sha256),
         };
         let tokenizer = self.tokenizer.as_ref().map_or("none".to_owned(), Tokenizer::identity);
         let text = format!(
@@ -312,9 +332,10 @@ impl Corpus {
             Texts::Rows(rows) => {
                 let census = self.census();
                 let mut text = format!(
-                    "{} rows of {}, shuffled by the seed, then in cycles ({} different, {} different in their first 64 bytes)",
+                    "{} rows of {}, {} ({} different, {} different in their first 64 bytes)",
                     rows.rows.len(),
                     rows.path.display(),
+                    if rows.shuffled { "shuffled by the seed, then in cycles" } else { "in the order of the file" },
                     rows.unique(u64::MAX),
                     rows.unique_beginnings(),
                 );

@@ -2,12 +2,13 @@
 
 use spec::{Closed, Extent, Nanos, Open, Phase, Warmup};
 
+use crate::script::{Moments, Script};
 use crate::{Arrivals, Intent, LengthDraws, PhaseTracker, Plan, lane_of};
 
 /// Open loop: every request with its intended send, in order.
 #[derive(Debug, Clone)]
 pub struct OpenIntents {
-    arrivals: Arrivals,
+    arrivals: Moments,
     tracker: PhaseTracker,
     isl: LengthDraws,
     osl: LengthDraws,
@@ -18,7 +19,10 @@ pub struct OpenIntents {
 impl OpenIntents {
     pub(crate) fn new(plan: &Plan, open: &Open) -> Self {
         Self {
-            arrivals: Arrivals::new(open, plan.seed),
+            arrivals: match &plan.script {
+                Some(Script::Timetable(table)) => Moments::Given { at: table.at.clone(), next: 0 },
+                _ => Moments::Drawn(Arrivals::new(open, plan.seed)),
+            },
             tracker: plan.tracker(0, 1),
             isl: plan.isl.clone(),
             osl: plan.osl.clone(),

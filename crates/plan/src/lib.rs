@@ -7,6 +7,7 @@ mod arrivals;
 mod intents;
 mod lengths;
 mod phases;
+mod script;
 mod split;
 mod streams;
 
@@ -19,6 +20,7 @@ pub use arrivals::Arrivals;
 pub use intents::{ClosedIntents, OpenIntents};
 pub use lengths::LengthDraws;
 pub use phases::PhaseTracker;
+pub use script::{Script, Timetable, Turns};
 pub use split::{lane_of, share};
 pub use streams::{ARRIVALS, ISL, OSL, VERSION, stream};
 
@@ -124,6 +126,7 @@ pub struct Plan {
     osl: LengthDraws,
     seed: u64,
     planned: Planned,
+    script: Option<Script>,
 }
 
 impl Plan {
@@ -144,6 +147,7 @@ impl Plan {
             osl: draws(&spec.workload.osl, lists.osl, OSL)?,
             seed: spec.seed,
             planned: Planned::default(),
+            script: None,
         };
         plan.planned = match &spec.load {
             Load::Open(open) => {
@@ -162,6 +166,39 @@ impl Plan {
             }
         };
         Ok(plan)
+    }
+
+    /// This plan of `spec` with moments or turns that are given; lengths are drawn as ever.
+    ///
+    /// # Errors
+    /// The script is not one for the load and the phases of `spec`.
+    pub fn following(self, spec: &Spec, script: Script) -> Result<Plan, PlanError> {
+        script.check(spec)?;
+        let planned = match &script {
+            Script::Timetable(table) => Planned {
+                warmup: Some(0),
+                measure: Some(table.at.len() as u64),
+                measure_from: Some(Nanos::ZERO),
+                span: table.next.filter(|next| *next > Nanos::ZERO),
+                last: table.at.last().copied(),
+            },
+            // How many turns there are is decided by the clock.
+            Script::Turns(_) => Planned { warmup: Some(0), ..Planned::default() },
+        };
+        Ok(Plan { planned, script: Some(script), ..self })
+    }
+
+    /// More requests than this under way end the plan.
+    pub fn most_open(&self) -> Option<u32> {
+        match &self.script {
+            Some(Script::Timetable(table)) => table.most_open,
+            _ => None,
+        }
+    }
+
+    /// Whether all users wait for the last of them before they go on.
+    pub fn in_turns(&self) -> bool {
+        matches!(self.script, Some(Script::Turns(_)))
     }
 
     /// Open loop: every request with its intended send, in order; `None` in closed loop.
@@ -196,7 +233,11 @@ impl Plan {
             Load::Closed(closed) => Some(closed.concurrency),
             Load::Open(_) => None,
         };
-        PhaseTracker::new(&self.phases, users, lane, lanes)
+        let tracker = PhaseTracker::new(&self.phases, users, lane, lanes);
+        match (&self.script, users) {
+            (Some(Script::Turns(turns)), Some(users)) => tracker.in_turns(*turns, users),
+            _ => tracker,
+        }
     }
 
     /// Users of a closed loop.
@@ -266,6 +307,12 @@ impl Plan {
                 if closed.start_over.0 > Nanos::ZERO {
                     hash.word(closed.start_over.0.0);
                 }
+            }
+        }
+        if let Some(Script::Turns(turns)) = &self.script {
+            let most_time = turns.most_time.map_or(u64::MAX, |time| time.0);
+            for word in [turns.most, turns.least, turns.least_time.0, most_time] {
+                hash.word(word);
             }
         }
         let (kind, amount) = match self.phases.warmup {

@@ -3,7 +3,7 @@
 use spec::{Extent, Nanos, Open, Phase, Phases, Warmup};
 
 use crate::split::share;
-use crate::{Arrivals, MAX_REQUESTS, PlanError, Planned};
+use crate::{Arrivals, MAX_REQUESTS, PlanError, Planned, Turns};
 
 /// Decides the phase of each request as it is intended, for requests handed over in the order of
 /// their intended times. A request belongs to the phase in which it was intended.
@@ -14,6 +14,8 @@ pub struct PhaseTracker {
     warmed: u64,
     measured: u64,
     began: Option<Nanos>,
+    /// Turns of so many users, and when the last request so far was intended.
+    turns: Option<(Turns, u32, Nanos)>,
 }
 
 impl PhaseTracker {
@@ -40,7 +42,13 @@ impl PhaseTracker {
             warmed: 0,
             measured: 0,
             began: None,
+            turns: None,
         }
+    }
+
+    /// The same for users who go on together.
+    pub(crate) fn in_turns(self, turns: Turns, users: u32) -> Self {
+        Self { turns: Some((turns, users, Nanos::ZERO)), ..self }
     }
 
     /// The phase of the next request, intended at `at`; `None`: the run is over, nothing is sent.
@@ -66,6 +74,12 @@ impl PhaseTracker {
         };
         if over {
             return None;
+        }
+        if let Some((turns, users, last)) = &mut self.turns {
+            if turns.end(*users, self.measured, *last) {
+                return None;
+            }
+            *last = at;
         }
         self.measured += 1;
         Some(Phase::Measure)

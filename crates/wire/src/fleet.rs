@@ -16,6 +16,7 @@ use tokio::sync::Semaphore;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use crate::ask::Asker;
+use crate::gate::Gate;
 use crate::lane::{self, Command, Event, Pulse, Setup, dealt};
 use crate::limits::{self, LimitError};
 use crate::live::Live;
@@ -208,7 +209,9 @@ fn drive_to_end(session: &Session, spec: &Spec, plan: &Plan, run: Drive) -> Resu
     }
     let sent = match (&queue, timetable_items.take()) {
         (Some(queue), _) => fleet.drive_users(clock, spec, plan, queue, places.pacer())?,
-        (None, Some(items)) => fleet.drive_timetable(clock, items, &run.sink, places.pacer())?,
+        (None, Some(items)) => {
+            fleet.drive_timetable(clock, items, plan.most_open(), &run.sink, places.pacer())?
+        },
         (None, None) => return Err(DriveError::Plan("neither users nor a timetable")),
     };
     fleet.drain(clock, spec, &sent, &ready);
@@ -413,6 +416,7 @@ impl Fleet {
         &mut self,
         clock: Clock,
         items: Receiver<Prepared>,
+        most_open: Option<u32>,
         out: &Sender<Output>,
         place: Place,
     ) -> Result<Sent, DriveError> {
@@ -421,12 +425,15 @@ impl Fleet {
         let (tell, told) = channel();
         std::thread::Builder::new().name("pacer".into()).spawn(move || {
             place.take();
-            let _ = tell.send(timetable(clock, &items, &supply, &commands, &out, &live));
+            let _ = tell.send(timetable(clock, &items, most_open, &supply, &commands, &out, &live));
         })?;
         loop {
             match told.recv_timeout(LOOK_UP) {
                 Ok((last, offered)) => {
-                    return Ok(Sent { last, cut: self.supply.cut_at(), offered: Some(offered) });
+                    let cut = self.supply.cut_at();
+                    // Preparation ends too, should the plan have ended early.
+                    self.supply.cut(clock.now());
+                    return Ok(Sent { last, cut, offered: Some(offered) });
                 }
                 Err(RecvTimeoutError::Timeout) => {
                     if self.stopped() {
@@ -463,7 +470,8 @@ impl Fleet {
         let lanes = self.lanes.len() as u32;
         // The origin lies a moment ahead, and nothing is sent before it.
         clock::Pacer::new(clock).wait_until(Nanos::ZERO);
-        let closed = Closed { queue: queue.clone(), load, naps };
+        let gate = plan.users().filter(|users| plan.in_turns() && *users > 1).map(Gate::new);
+        let closed = Closed { queue: queue.clone(), load, naps, gate };
         for (number, lane) in (0_u32..).zip(&self.lanes) {
             let users = (0..plan.users().unwrap_or(0)).filter(|u| u % lanes == number).collect();
             let _ = lane.commands.send(Command::Go(closed.clone(), users));

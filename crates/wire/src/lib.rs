@@ -6,6 +6,7 @@ pub mod connect;
 pub mod dialect;
 mod exchange;
 pub mod fleet;
+mod gate;
 pub mod http1;
 mod http2;
 pub mod io;

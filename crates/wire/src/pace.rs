@@ -19,10 +19,12 @@ use crate::users::Nap;
 const SLICE: Nanos = Nanos::from_millis(10);
 
 /// Follows the timetable: hands each request to its lane at its moment, never earlier, and at once
-/// when it is late. Returns when the last send was intended, and how many were handed on.
+/// when it is late; ends once more than `most_open` are under way. Returns when the last send was intended,
+/// and how many were handed on.
 pub(crate) fn timetable(
     clock: Clock,
     items: &Receiver<Prepared>,
+    most_open: Option<u32>,
     supply: &Supply,
     lanes: &[UnboundedSender<Command>],
     out: &Sender<Output>,
@@ -53,6 +55,9 @@ pub(crate) fn timetable(
                 live.ended(&row);
                 let _ = out.send(Output::Heard { request: row, text: None });
             }
+        }
+        if most_open.is_some_and(|most| live.rows() + u64::from(most) < offered) {
+            break;
         }
     }
     (last, offered)

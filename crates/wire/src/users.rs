@@ -12,6 +12,7 @@ use spec::{Nanos, Phase};
 use tokio::sync::{Semaphore, oneshot};
 
 use crate::exchange::{Desk, exchange};
+use crate::gate::{Gate, Member};
 use crate::lane::give_off;
 use crate::outgoing::{Order, Output};
 use crate::supply::{Prepared, Supply};
@@ -116,6 +117,8 @@ pub(crate) struct Closed {
     pub queue: Arc<Queue>,
     pub load: spec::Closed,
     pub naps: Sender<Nap>,
+    /// Users who wait for each other.
+    pub gate: Option<Arc<Gate>>,
 }
 
 /// One user: sends, waits for the end, thinks, sends again. Runs inside of `Flight::listed`.
@@ -127,6 +130,7 @@ pub(crate) async fn user(
     in_flight: &Rc<Cell<u32>>,
 ) {
     let think = closed.load.think.0;
+    let member = closed.gate.as_ref().map(Member::of);
     let mut intended = closed.load.start_of(number);
     loop {
         if intended > desk.time.now() {
@@ -153,5 +157,9 @@ pub(crate) async fn user(
         let unreachable = matches!(row.state, State::Failed { class: FailureClass::Connect, .. });
         give_off(desk, out, row, text);
         intended = free + if unreachable { think.max(AFTER_NO_CONNECTION) } else { think };
+        if let Some(member) = &member {
+            let Some(last) = desk.flight.unless_cut(member.together(intended)).await else { return };
+            intended = last;
+        }
     }
 }

@@ -68,6 +68,8 @@ pub(crate) struct Rows {
     pub(crate) sha256: String,
     /// Rows in order of use.
     pub(crate) rows: Vec<Row>,
+    /// That order was drawn; else it is the file's.
+    pub(crate) shuffled: bool,
     /// Hash of each row's content, in order of use.
     hashes: Vec<u64>,
     /// What filters took out.
@@ -77,15 +79,25 @@ pub(crate) struct Rows {
 }
 
 impl Rows {
-    /// Shuffles by the seed; `only`: no more rows than this are used.
-    pub(crate) fn new(loaded: Loaded, path: &Path, seed: u64, only: Option<u32>) -> Self {
+    /// Shuffles by the seed, if there is one; `only`: no more rows than this are used.
+    pub(crate) fn new(loaded: Loaded, path: &Path, seed: Option<u64>, only: Option<u32>) -> Self {
         let Loaded { sha256, mut rows, dropped, turns_dropped } = loaded;
-        shuffle(&mut stream(seed, "order", 0), &mut rows);
+        if let Some(seed) = seed {
+            shuffle(&mut stream(seed, "order", 0), &mut rows);
+        }
         if let Some(only) = only {
             rows.truncate((only as usize).max(1));
         }
         let hashes = rows.iter().map(|row| row.content.hash()).collect();
-        Self { path: path.to_owned(), sha256, rows, hashes, dropped, turns_dropped }
+        Self {
+            path: path.to_owned(),
+            sha256,
+            rows,
+            shuffled: seed.is_some(),
+            hashes,
+            dropped,
+            turns_dropped,
+        }
     }
 
     pub(crate) fn row(&self, seq: u64) -> &Row {

@@ -48,10 +48,9 @@ impl Fleet {
                 *step as f64 / 1e6
             ));
         }
-        let measured = match (sent.offered, sent.cut) {
-            (Some(offered), Some(_)) => offered.saturating_sub(planned.warmup.unwrap_or(0)),
-            (Some(_), None) => planned.measure.unwrap_or(0),
-            (None, _) => counts.1,
+        let measured = match sent.offered {
+            Some(offered) => offered.saturating_sub(planned.warmup.unwrap_or(0)),
+            None => counts.1,
         };
         Footer {
             measure_from,
