@@ -335,7 +335,11 @@ impl Corpus {
                     "{} rows of {}, {} ({} different, {} different in their first 64 bytes)",
                     rows.rows.len(),
                     rows.path.display(),
-                    if rows.shuffled { "shuffled by the seed, then in cycles" } else { "in the order of the file" },
+                    if rows.shuffled {
+                        "shuffled by the seed, then in cycles"
+                    } else {
+                        "in the order of the file"
+                    },
                     rows.unique(u64::MAX),
                     rows.unique_beginnings(),
                 );

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value as Json;
 
-pub use resolve::{Origin, Resolved, Row, resolve};
+pub use resolve::{Files, Origin, Resolved, Row, resolve};
 
 use crate::Scenario;
 use crate::settings::{FIELDS, Field, SetBy, Under};
@@ -107,6 +107,17 @@ impl Conf {
         }
         let conf = Conf { name: name.to_owned(), kind, entries };
         if errors.is_empty() { Ok(conf) } else { Err(ConfErrors(errors)) }
+    }
+
+    /// One value that a flag gives, under the scenario that it is for.
+    ///
+    /// # Errors
+    /// As [`Conf::parse`]; messages call it `flag`.
+    pub fn of_flag(flag: &str, scenario: Scenario, key: &str, value: &str) -> Result<Conf, ConfErrors> {
+        let full = format!("*.{}.{key}", scenario.name());
+        check(Kind::User, &full, value).map_err(|what| ConfErrors(vec![format!("{flag}: {what}")]))?;
+        let entries = BTreeMap::from([(full, (value.to_owned(), 0))]);
+        Ok(Conf { name: flag.to_owned(), kind: Kind::User, entries })
     }
 
     /// The models that have values of their own.

@@ -5,6 +5,7 @@
 
 mod checker;
 mod declared;
+mod instrument;
 mod integrity;
 mod publication;
 mod submission;
@@ -13,6 +14,7 @@ mod verdict;
 use serde::Serialize;
 
 pub use declared::{Availability, Cache, CacheUse, Declared, Division};
+pub use instrument::{Finding, Instrument};
 
 use crate::read::Logs;
 
@@ -74,6 +76,8 @@ pub struct Evidence {
     pub accuracy: Option<Logs>,
     /// What the logs cannot say.
     pub declared: Declared,
+    /// What is known of the program that sent.
+    pub instrument: Instrument,
 }
 
 impl Evidence {
@@ -85,9 +89,11 @@ impl Evidence {
         let rules = submission::Rules::of(&self.declared, &self.performance.detail)?;
         let submission = submission::checks(self, &rules);
         let checker = checker::checks(self, &rules, &submission);
+        let mut integrity = integrity::checks(&self.performance);
+        integrity.extend(instrument::checks(&self.instrument));
         Ok(Layers {
             layers: vec![
-                Layer::new("L1", "run integrity", integrity::checks(&self.performance)),
+                Layer::new("L1", "run integrity", integrity),
                 Layer::new("L2", "LoadGen's verdict", verdict::checks(&self.performance.detail)),
                 Layer::new("L3", "rules of a submission", submission),
                 Layer::new("L4", "what the reference checker would say", checker),

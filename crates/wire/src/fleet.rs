@@ -211,7 +211,7 @@ fn drive_to_end(session: &Session, spec: &Spec, plan: &Plan, run: Drive) -> Resu
         (Some(queue), _) => fleet.drive_users(clock, spec, plan, queue, places.pacer())?,
         (None, Some(items)) => {
             fleet.drive_timetable(clock, items, plan.most_open(), &run.sink, places.pacer())?
-        },
+        }
         (None, None) => return Err(DriveError::Plan("neither users nor a timetable")),
     };
     fleet.drain(clock, spec, &sent, &ready);

@@ -89,15 +89,7 @@ impl Rows {
             rows.truncate((only as usize).max(1));
         }
         let hashes = rows.iter().map(|row| row.content.hash()).collect();
-        Self {
-            path: path.to_owned(),
-            sha256,
-            rows,
-            shuffled: seed.is_some(),
-            hashes,
-            dropped,
-            turns_dropped,
-        }
+        Self { path: path.to_owned(), sha256, rows, shuffled: seed.is_some(), hashes, dropped, turns_dropped }
     }
 
     pub(crate) fn row(&self, seq: u64) -> &Row {

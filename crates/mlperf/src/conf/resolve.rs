@@ -55,8 +55,22 @@ pub struct Resolved {
     pub notes: Vec<String>,
 }
 
-/// As LoadGen does it: its own values, over them `user.conf`, over them `audit.config` (for every model).
-/// The seeds are those of `round`, if one is named: LoadGen 6.0.17 holds those of v6.1.
+/// The files that say it, each over the one before.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Files<'a> {
+    /// An `mlperf.conf` in place of the one that LoadGen holds compiled in.
+    pub official: Option<&'a Conf>,
+    /// `user.conf`.
+    pub user: Option<&'a Conf>,
+    /// What flags say.
+    pub flags: &'a [Conf],
+    /// `audit.config`, read for every model.
+    pub audit: Option<&'a Conf>,
+}
+
+/// As LoadGen does it: its own values, over them `user.conf`, over them flags, over them `audit.config`.
+/// The seeds are those of `round`, if one is named: LoadGen 6.0.17 holds those of v6.1. Model `*` is none
+/// in particular.
 ///
 /// # Errors
 /// A line of `user` for a model that nobody knows.
@@ -64,28 +78,28 @@ pub fn resolve(
     model: &str,
     scenario: Scenario,
     round: Option<&'static Round>,
-    user: Option<&Conf>,
-    audit: Option<&Conf>,
+    files: Files<'_>,
 ) -> Result<Resolved, ConfErrors> {
-    let (official, _) = Conf::embedded();
+    let embedded = Conf::embedded().0;
+    let official = files.official.unwrap_or(&embedded);
     let known = official.models();
     let mut notes = Vec::new();
-    if !known.contains(&model) {
+    if model != "*" && !known.contains(&model) {
         let hint = spec::nearest(model, known.iter().copied());
         let hint = hint.map(|name| format!(" (did you mean `{name}`?)")).unwrap_or_default();
         notes.push(format!("{} has no values of model `{model}`{hint}: defaults are taken", official.name));
     }
-    if let Some(user) = user {
+    if let Some(user) = files.user {
         foreign_models(user, model, &known)?;
     }
     let settings = TestSettings { scenario, ..TestSettings::default() };
     let mut state = State { settings, origins: vec![Origin::Default; FIELDS.len()] };
-    state.apply(&official, model);
+    state.apply(official, model);
     if let Some(round) = round {
         state.seed(round);
     }
-    for (conf, model) in [(user, model), (audit, "*")] {
-        let Some(conf) = conf else { continue };
+    let users = files.user.into_iter().chain(files.flags).map(|conf| (conf, model));
+    for (conf, model) in users.chain(files.audit.map(|audit| (audit, "*"))) {
         state.apply(conf, model);
         notes.extend(unread(conf, model, &state.settings));
     }

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use mlperf::Draws;
 use mlperf::layers::{
-    Availability, Cache, CacheUse, Check, Declared, Division, Evidence, Layer, Layers, Status,
+    Availability, Cache, CacheUse, Check, Declared, Division, Evidence, Finding, Instrument, Layer, Layers,
+    Status,
 };
 use mlperf::read::{Logs, is_answer};
 use serde_json::{Value, json};
@@ -19,7 +20,7 @@ fn logs(case: &Case) -> Logs {
 }
 
 fn look(performance: Logs, declared: Declared) -> Layers {
-    Evidence { performance, accuracy: None, declared }.layers().expect("layers")
+    Evidence { performance, declared, ..Evidence::default() }.layers().expect("layers")
 }
 
 fn layer<'a>(layers: &'a Layers, id: &str) -> &'a Layer {
@@ -28,6 +29,28 @@ fn layer<'a>(layers: &'a Layers, id: &str) -> &'a Layer {
 
 fn check<'a>(layers: &'a Layers, of: &str, id: &str) -> &'a Check {
     layer(layers, of).checks.iter().find(|check| check.id == id).expect(id)
+}
+
+/// With what is known of the program that sent.
+fn with_instrument(performance: Logs, holds: Option<bool>) -> Layers {
+    let finding = Some(Finding { holds, words: "looked at".into() });
+    let instrument = Instrument { schedule_lag: finding.clone(), client: finding.clone(), clock: finding };
+    Evidence { performance, instrument, ..Evidence::default() }.layers().expect("layers")
+}
+
+#[test]
+fn a_program_that_sent_late_fails_l1_and_one_that_is_not_known_never_passes_it() {
+    let case = cases().into_iter().find(|case| case.name == "server_valid").expect("the case");
+    for (holds, status) in
+        [(Some(true), Status::Passed), (Some(false), Status::Failed), (None, Status::Incomplete)]
+    {
+        let layers = with_instrument(logs(&case), holds);
+        assert_eq!(layer(&layers, "L1").status, status);
+        for id in ["schedule_lag", "client", "clock"] {
+            assert_eq!(check(&layers, "L1", id).status, status, "{id}");
+        }
+        assert_eq!(layer(&layers, "L2").status, Status::Passed);
+    }
 }
 
 /// L1 and L2 of every case, and which checks of L2 failed.
@@ -68,7 +91,8 @@ fn integrity_and_verdict_of_every_run() {
     ]);
     let mut got = BTreeMap::new();
     for case in &cases() {
-        let layers = look(logs(case), Declared::default());
+        let bare = look(logs(case), Declared::default());
+        let layers = with_instrument(logs(case), Some(true));
         let (integrity, verdict) = (layer(&layers, "L1"), layer(&layers, "L2"));
         let failed: Vec<&str> = verdict
             .checks
@@ -77,6 +101,9 @@ fn integrity_and_verdict_of_every_run() {
             .map(|check| check.id)
             .collect();
         got.insert(case.name.clone(), (integrity.status, verdict.status, failed));
+        // What its own logs do not say of the program that sent is not known.
+        let without = if integrity.status == Status::Passed { Status::Incomplete } else { integrity.status };
+        assert_eq!(layer(&bare, "L1").status, without, "{}", case.name);
         // As LoadGen said itself.
         let said = case.file("mlperf_log_summary.txt").contains("Result is : VALID");
         assert_eq!(verdict.status == Status::Passed, said, "{}: {verdict:?}", case.name);
@@ -216,7 +243,7 @@ fn looked(detail: &str, declared: Declared) -> Layers {
     accuracy = with(&accuracy, "effective_test_mode", "\"AccuracyOnly\"");
     let performance = Logs::parse(detail, None, None).expect("logs");
     let accuracy = Some(Logs::parse(&accuracy, None, None).expect("logs"));
-    Evidence { performance, accuracy, declared }.layers().expect("layers")
+    Evidence { performance, accuracy, declared, ..Evidence::default() }.layers().expect("layers")
 }
 
 #[test]
@@ -296,8 +323,8 @@ fn each_rule_decides() {
     unknown.round = Some("v9".into());
     let evidence = Evidence {
         performance: Logs::parse(&text, None, None).expect("logs"),
-        accuracy: None,
         declared: unknown,
+        ..Evidence::default()
     };
     assert!(evidence.layers().expect_err("no such round").contains("known are v5.0, v5.1, v6.0, v6.1"));
 }

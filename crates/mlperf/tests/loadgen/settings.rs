@@ -1,6 +1,6 @@
 //! What LoadGen's `FromConfig` yields for 16 models in 4 scenarios.
 
-use mlperf::conf::{Conf, Kind, Origin, resolve};
+use mlperf::conf::{Conf, Files, Kind, Origin, resolve};
 use mlperf::settings::FIELDS;
 use mlperf::{Draws, Effective, Round, SampleLibrary, Scenario, TestSettings};
 use serde_json::Value;
@@ -13,6 +13,10 @@ fn data() -> Value {
 
 fn user(text: &str) -> Conf {
     Conf::parse("user.conf", Kind::User, text).unwrap_or_else(|errors| panic!("{errors}"))
+}
+
+fn files(user: &Conf) -> Files<'_> {
+    Files { user: Some(user), ..Files::default() }
 }
 
 #[test]
@@ -40,7 +44,7 @@ fn effective_settings_are_loadgens_for_every_model_and_scenario() {
     for (name, changed) in cases {
         let (model, scenario) = name.rsplit_once('.').expect("model.scenario");
         let scenario = Scenario::from_name(scenario).expect("a scenario");
-        let ours = resolve(model, scenario, None, Some(&conf), None).expect("resolved");
+        let ours = resolve(model, scenario, None, files(&conf)).expect("resolved");
         let mut theirs = TestSettings { scenario, ..TestSettings::default() };
         for field in FIELDS {
             let value = &changed[oracle::python_name(field.name)];
@@ -55,6 +59,26 @@ fn effective_settings_are_loadgens_for_every_model_and_scenario() {
     }
 }
 
+/// Over `user.conf` flags, in place of what is compiled in a file.
+#[test]
+fn flags_and_another_official_file() {
+    let conf = user("*.Server.target_qps = 3\n*.*.min_query_count = 5\n");
+    let official = Conf::parse("mlperf.conf", Kind::Official, "*.*.schedule_rng_seed = 7\n").expect("reads");
+    let flags = [Conf::of_flag("--target-qps", Scenario::Server, "target_qps", "12.5").expect("reads")];
+    let all = Files { official: Some(&official), flags: &flags, ..files(&conf) };
+    let got = resolve("*", Scenario::Server, None, all).expect("resolved");
+    let settings = &got.settings;
+    assert_eq!((settings.server_target_qps, settings.min_query_count), (12.5, 5));
+    assert_eq!((settings.schedule_rng_seed, settings.min_duration_ms), (7, 10_000));
+    let origin =
+        |field: &str| got.rows.iter().find(|row| row.field == field).map(|row| row.origin.to_string());
+    assert_eq!(origin("server_target_qps").as_deref(), Some("--target-qps, *.Server.target_qps"));
+    assert_eq!(origin("schedule_rng_seed").as_deref(), Some("mlperf.conf:1, *.*.schedule_rng_seed"));
+    let error =
+        Conf::of_flag("--target-qps", Scenario::SingleStream, "target_qps", "1").expect_err("no such");
+    assert!(error.to_string().contains("--target-qps: `target_qps` is read under Server and Offline alone"));
+}
+
 #[test]
 fn each_value_names_its_source() {
     let text =
@@ -63,7 +87,8 @@ fn each_value_names_its_source() {
     let audit = Conf::parse("audit.config", Kind::Audit, "*.*.min_query_count = 100\n").expect("reads");
     let round = Round::named("v6.0").expect("known");
     let got =
-        resolve("llama2-70b", Scenario::Server, Some(round), Some(&conf), Some(&audit)).expect("resolved");
+        resolve("llama2-70b", Scenario::Server, Some(round), Files { audit: Some(&audit), ..files(&conf) })
+            .expect("resolved");
     let origin = |field: &str| {
         got.rows.iter().find(|row| row.field == field).map(|row| row.origin.to_string()).expect("a row")
     };
@@ -90,12 +115,12 @@ fn each_value_names_its_source() {
 #[test]
 fn what_changes_nothing_is_said() {
     let conf = user("*.Server.ttft_latency = 5\n*.Server.target_duration = 1\n");
-    let notes = resolve("bert", Scenario::Server, None, Some(&conf), None).expect("resolved").notes;
+    let notes = resolve("bert", Scenario::Server, None, files(&conf)).expect("resolved").notes;
     assert!(notes[0].contains("its switch"), "{notes:?}");
     assert!(notes[1].contains("no code of LoadGen reads it"), "{notes:?}");
-    let notes = resolve("lama2-70b", Scenario::Server, None, None, None).expect("resolved").notes;
+    let notes = resolve("lama2-70b", Scenario::Server, None, Files::default()).expect("resolved").notes;
     assert!(notes[0].contains("did you mean `llama2-70b`"), "{notes:?}");
-    let error = resolve("bert", Scenario::Server, None, Some(&user("brt.Server.target_qps = 1")), None);
+    let error = resolve("bert", Scenario::Server, None, files(&user("brt.Server.target_qps = 1")));
     assert!(
         error
             .expect_err("unknown")
@@ -131,7 +156,7 @@ fn no_conf_file_brings_the_parser_down() {
         let text: String =
             (0..draws.below(14)).map(|_| parts[draws.below(parts.len() as u32) as usize]).collect();
         if let Ok(conf) = Conf::parse("user.conf", Kind::User, &text)
-            && let Ok(got) = resolve("bert", Scenario::Server, None, Some(&conf), None)
+            && let Ok(got) = resolve("bert", Scenario::Server, None, files(&conf))
         {
             let _ = Effective::new(&got.settings, &library);
         }
