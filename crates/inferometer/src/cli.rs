@@ -9,7 +9,10 @@ use std::path::PathBuf;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
 pub use maximize::MaximizeArgs;
-pub use mlperf::{MlperfCheckArgs, MlperfCommand, MlperfRulesArgs};
+pub use mlperf::{
+    DeclaredArgs, MlperfCheckArgs, MlperfCommand, MlperfDataArgs, MlperfMode, MlperfRulesArgs, MlperfRunArgs,
+    MlperfScenario,
+};
 pub use sweep::{SweepArgs, SweepLoadArgs, SweepOrder};
 
 /// Measures what an LLM inference service can hold, and says whether to believe the number.
@@ -284,7 +287,7 @@ pub struct SloArgs {
 }
 
 /// How the server is spoken to.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "API")]
 pub struct ApiArgs {
     /// Protocol: `chat` or `completions` [default: chat].
@@ -362,7 +365,7 @@ pub struct TimeoutArgs {
 }
 
 /// The measuring side.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Client")]
 pub struct ClientArgs {
     /// Sending threads [default: 1].

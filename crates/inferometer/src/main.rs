@@ -41,7 +41,7 @@ fn execute(command: Command, printer: &Printer, progress: cli::Progress) -> Resu
         Command::Sweep(args) => sweep::command(&args, printer, progress),
         Command::Capacity(args) => capacity::command(&args, printer, progress),
         Command::Show(args) => commands::show(&args, printer),
-        Command::Mlperf(command) => mlperf::command(&command, printer),
+        Command::Mlperf(command) => mlperf::command(&command, printer, progress),
         Command::SelfCheck(args) => self_check::command(&args, printer),
         Command::Report(args) => commands::report(&args, printer),
         Command::Sim(command) => commands::sim(&command, printer),

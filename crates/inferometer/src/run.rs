@@ -27,6 +27,8 @@ use crate::printer::Printer;
 use endpoint::Claim;
 use watch::Watch;
 
+pub use prompts::{RowLengths, Scripted};
+
 /// A measurement that was made.
 pub struct Measured {
     /// Where it lies.
@@ -82,6 +84,8 @@ pub struct Around {
     pub heard: Option<Sender<Heard>>,
     /// What its folder is called; `None`: by time, model and load.
     pub name: Option<String>,
+    /// Moments and rows that somebody else has drawn, in place of the plan's own.
+    pub script: Option<Scripted>,
 }
 
 /// What is heard of a run while it goes on.
@@ -100,7 +104,7 @@ impl Around {
     pub fn this_program(printer: &Printer) -> Result<Self> {
         let stop = crate::signal::stop_flag()?;
         let known = crate::self_check::state::known(printer);
-        Ok(Self { stop, self_check: known.check, floor: known.source, heard: None, name: None })
+        Ok(Self { stop, self_check: known.check, floor: known.source, heard: None, name: None, script: None })
     }
 }
 
@@ -196,7 +200,10 @@ pub fn measure_at(
     around: Around,
 ) -> Result<Measured> {
     let stop = Arc::clone(&around.stop);
-    let plan = check(&spec)?;
+    let plan = match &around.script {
+        Some(script) => check(&spec)?.following(&spec, script.moments.clone()).map_err(Failure::request)?,
+        None => check(&spec)?,
+    };
     let key = key(&spec)?;
 
     // A vocabulary loads on a thread of its own: where the model's name is known, while the server is asked.
@@ -213,7 +220,11 @@ pub fn measure_at(
         Some(tokenizer) if guess.as_ref() == Some(&session.model) => tokenizer,
         _ => Tokenizer::open(&spec.workload.tokenizer, Some(&session.model)).map_err(Failure::request)?,
     };
-    let corpus = Corpus::with_tokenizer(&spec.workload, tokenizer, spec.seed).map_err(Failure::request)?;
+    let corpus = match &around.script {
+        Some(_) => Corpus::in_file_order(&spec.workload, tokenizer, spec.seed),
+        None => Corpus::with_tokenizer(&spec.workload, tokenizer, spec.seed),
+    };
+    let corpus = corpus.map_err(Failure::request)?;
 
     let folder = match &around.name {
         Some(name) => RunFolder::create_named(runs, name),
@@ -252,7 +263,9 @@ pub fn measure_at(
     });
     let drive = Drive {
         run_id: run_id(&folder, around.name.is_some()),
-        source: Box::new(prompts::Prompts::new(corpus, &spec, &session, folder.clone(), scrubber)),
+        source: Box::new(
+            prompts::Prompts::new(corpus, &spec, &session, folder.clone(), scrubber).scripted(around.script),
+        ),
         stop: Arc::clone(&stop),
         sink: journal.sink(),
         live,
@@ -292,7 +305,7 @@ pub fn session_failure(error: SessionError) -> Failure {
 }
 
 /// The numbers of length files.
-fn lists(spec: &Spec) -> Result<Lists> {
+pub fn lists(spec: &Spec) -> Result<Lists> {
     let read = |lengths: &Lengths| match lengths {
         Lengths::File(path) => {
             let text = std::fs::read_to_string(path)

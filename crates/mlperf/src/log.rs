@@ -94,6 +94,8 @@ pub struct RunLog<'a> {
 pub const ACCURACY: &str = "Starting accuracy mode";
 /// What a pass opens with.
 pub const PERFORMANCE: &str = "Starting performance mode";
+/// What a search opens with.
+pub const FIND_PEAK: &str = "Starting FindPeakPerformance mode";
 /// The note of a run whose next query waits for an answer, and that was long enough.
 pub const ENDED: &str = "Ending naturally: Minimum query count and test duration met.";
 /// The note of a run that had nothing more to send before it was long enough.

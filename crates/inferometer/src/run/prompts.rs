@@ -11,6 +11,35 @@ use spec::{Api, Spec};
 use wire::dialect::{Adaptation, PromptRef, body};
 use wire::{Outgoing, Session, Source, SourceError};
 
+/// Requests that somebody else has drawn: when they leave, and what is in them.
+#[derive(Clone)]
+pub struct Scripted {
+    /// When.
+    pub moments: plan::Script,
+    /// Which row of the corpus, request after request.
+    pub rows: Arc<[u32]>,
+    /// Input and output lengths of each row.
+    pub lengths: Arc<[RowLengths]>,
+}
+
+/// Lengths of a row, so that it is the same prompt each time; `None` as in [`Intent`].
+#[derive(Debug, Clone, Copy)]
+pub struct RowLengths {
+    /// Input tokens.
+    pub isl: Option<u32>,
+    /// Output tokens.
+    pub osl: Option<u32>,
+}
+
+impl Scripted {
+    /// The row of an intent, and the intent with that row's lengths.
+    fn row(&self, intent: Intent) -> Option<(u64, Intent)> {
+        let row = *self.rows.get(usize::try_from(intent.seq).ok()?)?;
+        let RowLengths { isl, osl } = *self.lengths.get(row as usize)?;
+        Some((u64::from(row), Intent { isl, osl, ..intent }))
+    }
+}
+
 /// Makes the requests of a run from its corpus.
 pub struct Prompts {
     corpus: Corpus,
@@ -19,6 +48,7 @@ pub struct Prompts {
     adaptation: Adaptation,
     url: String,
     first: Option<(RunFolder, Scrubber)>,
+    script: Option<Scripted>,
 }
 
 impl Prompts {
@@ -38,7 +68,13 @@ impl Prompts {
             adaptation: session.adaptation,
             url: format!("{}{path}", session.target()),
             first: Some((folder, scrubber)),
+            script: None,
         }
+    }
+
+    /// With rows that somebody else has drawn.
+    pub fn scripted(self, script: Option<Scripted>) -> Self {
+        Self { script, ..self }
     }
 
     /// Keeps the first request's exact body, so that a user can see what was sent.
@@ -59,15 +95,21 @@ impl Prompts {
 impl Source for Prompts {
     fn next(&mut self, intent: Intent) -> Result<Outgoing, SourceError> {
         let failed = |why: String| SourceError { seq: intent.seq, why };
-        let prompt = self.corpus.prompt(intent.seq, intent.isl).map_err(|e| failed(e.to_string()))?;
+        let (row, intent) = match &self.script {
+            None => (intent.seq, intent),
+            Some(script) => {
+                script.row(intent).ok_or_else(|| failed("the schedule has no such sample".into()))?
+            }
+        };
+        let prompt = self.corpus.prompt(row, intent.isl).map_err(|e| failed(e.to_string()))?;
         let output_tokens = intent.osl.or(prompt.osl);
-        let row = (!prompt.extra.is_empty()).then_some(&prompt.extra);
+        let extra = (!prompt.extra.is_empty()).then_some(&prompt.extra);
         let made = body(
             &self.api,
             &self.model,
             PromptRef::from(&prompt.content),
             output_tokens,
-            row,
+            extra,
             &self.adaptation,
         );
         self.keep_first(&made.bytes).map_err(failed)?;

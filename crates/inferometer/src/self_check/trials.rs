@@ -140,6 +140,7 @@ impl<'a> Trials<'a> {
             floor: "a self-check itself".to_owned(),
             heard: None,
             name: None,
+            script: None,
         };
         let measured = run::measure_within(
             trial.spec()?,
