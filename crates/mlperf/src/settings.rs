@@ -30,6 +30,16 @@ impl Mode {
             Mode::FindPeakPerformance => "FindPeakPerformance",
         }
     }
+
+    /// Whether every sample is sent once for its answer.
+    pub fn is_accurate(self) -> bool {
+        matches!(self, Mode::SubmissionRun | Mode::AccuracyOnly)
+    }
+
+    /// Whether something is timed.
+    pub fn is_timed(self) -> bool {
+        self != Mode::AccuracyOnly
+    }
 }
 
 /// What a setting holds.

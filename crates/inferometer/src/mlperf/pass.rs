@@ -140,14 +140,14 @@ impl Maker<'_> {
 }
 
 /// Run folders lie in here, beside the logs.
-const RUNS: &str = "runs";
+pub const RUNS: &str = "runs";
 
 fn within(folder: &Path, run: &RunFolder) -> String {
     run.path().strip_prefix(folder).unwrap_or(run.path()).display().to_string()
 }
 
 /// A schedule as the client follows it.
-fn script(by: &Effective, schedule: &Schedule, timed: bool) -> Script {
+pub fn script(by: &Effective, schedule: &Schedule, timed: bool) -> Script {
     let queries = schedule.at.len() as u64;
     let most = match by.max_query_count {
         0 => queries,

@@ -13,7 +13,7 @@ use record::RunFolder;
 use spec::Nanos;
 
 use super::logs::{Beside, Written};
-use super::pass::{Made, Maker};
+use super::pass::{self, Made, Maker};
 use super::settings::Asked;
 use super::{answer, check, heard, instrument, wrong};
 use crate::cli::{MlperfRunArgs, MlperfScenario, Progress};
@@ -72,14 +72,16 @@ pub fn command(
     progress: Progress,
 ) -> Result<u8> {
     let asked = Asked::new(args, search.as_ref())?;
-    asked.tell(printer);
     let searches = asked.effective.mode == Mode::FindPeakPerformance;
     // What cannot be searched is refused before a server is troubled.
     let peak = searches.then(|| Peak::new(&asked.effective).map_err(wrong)).transpose()?;
     if args.dry_run {
-        printer.data(&plan(&asked))?;
+        printer.data(&plan(args, &asked)?)?;
+        asked.warn(printer);
         return Ok(exit::HOLDS);
     }
+    asked.lines().iter().for_each(|line| printer.say(line));
+    asked.warn(printer);
     let around = Around::this_program(printer)?;
     let name = format!(
         "mlperf-{}-{}",
@@ -107,21 +109,20 @@ pub fn command(
     };
     let course = course.inspect_err(|_| {
         // What was refused before it began leaves nothing to look at; a folder that holds something stays.
-        let _ = std::fs::remove_dir(path.join("runs")).and_then(|()| std::fs::remove_dir(path));
+        let _ = std::fs::remove_dir(path.join(pass::RUNS));
+        let _ = std::fs::remove_dir(path);
     })?;
     finish(args, &asked, &maker, course, path, printer)
 }
 
 /// What would go out, for a dry run.
-fn plan(asked: &Asked) -> String {
+fn plan(args: &MlperfRunArgs, asked: &Asked) -> Result<String> {
     let by = &asked.effective;
-    let passes = match by.mode {
-        Mode::AccuracyOnly => by.accuracy(),
-        Mode::SubmissionRun => by.accuracy().into_iter().chain([by.performance()]).collect(),
-        Mode::PerformanceOnly | Mode::FindPeakPerformance => vec![by.performance()],
-    };
+    let accuracy = if by.mode.is_accurate() { by.accuracy() } else { Vec::new() };
+    let timed = by.mode.is_timed().then(|| by.performance());
     let mut lines = asked.lines();
-    for schedule in passes {
+    for (schedule, timed) in accuracy.into_iter().map(|s| (s, false)).chain(timed.map(|s| (s, true))) {
+        crate::run::check(&pass::spec(args, by, &pass::script(by, &schedule, timed), false)?)?;
         lines.push(format!(
             "generated_query_count {}, generated_samples_per_query {}, generated_query_duration {}",
             schedule.at.len(),
@@ -129,14 +130,14 @@ fn plan(asked: &Asked) -> String {
             schedule.duration.0
         ));
     }
-    lines.join("\n")
+    Ok(lines.join("\n"))
 }
 
 /// Accuracy, performance, or the one after the other.
 fn course(maker: &mut Maker<'_>) -> Result<Course> {
     let by = &maker.asked.effective;
     let mut course = Course::default();
-    if by.mode != Mode::PerformanceOnly {
+    if by.mode.is_accurate() {
         for (i, schedule) in (1..).zip(by.accuracy()) {
             course.passes.push(maker.make(by, schedule, &format!("accuracy-{i}"), false)?);
             if maker.around.stop.load(Relaxed) {
@@ -144,7 +145,7 @@ fn course(maker: &mut Maker<'_>) -> Result<Course> {
             }
         }
     }
-    if by.mode != Mode::AccuracyOnly {
+    if by.mode.is_timed() {
         course.passes.push(maker.make(by, by.performance(), "performance", true)?);
         course.result = Some(course.passes.len() - 1);
     }

@@ -88,17 +88,14 @@ impl Asked {
         Ok(Self { resolved, effective, library, data, declared })
     }
 
-    /// Each setting with its value and its source, and what may surprise.
-    pub fn tell(&self, printer: &Printer) {
-        for line in self.lines() {
-            printer.say(&line);
-        }
+    /// What may surprise about them.
+    pub fn warn(&self, printer: &Printer) {
         for note in &self.resolved.notes {
             printer.warn(note);
         }
     }
 
-    /// A line for each setting.
+    /// A line for each setting, with its value and its source.
     pub fn lines(&self) -> Vec<String> {
         let rows = &self.resolved.rows;
         let widest = rows.iter().map(|row| row.field.len()).max().unwrap_or(0);
@@ -157,6 +154,8 @@ fn conf_model(args: &MlperfRunArgs, round: Option<&Round>) -> Result<String> {
         false => {
             let (conf, _) = Conf::embedded();
             let near = spec::nearest(benchmark, conf.models());
+            // Rounds write a point where conf files cannot.
+            let near = near.map(|name| name.replace("llama3_1", "llama3.1"));
             let near = near.map(|name| format!("\nhint: did you mean {name}?")).unwrap_or_default();
             wrong(format!("LoadGen 6.0.17 has no settings for benchmark `{benchmark}`{near}"))
         }

@@ -138,7 +138,8 @@ impl Bench {
         let (codes, comparable): (&[i32], bool) = match verb.as_slice() {
             _ if help => (&[0], true),
             ["capacity", ..] if in_virtual_time => (&[0, 1, 5], true),
-            ["run" | "sweep" | "capacity", ..] => {
+            ["mlperf", "rules", ..] => (&[0], true),
+            ["run" | "sweep" | "capacity", ..] | ["mlperf", "run" | "find-peak", ..] => {
                 if !dry {
                     args.push("--dry-run".to_owned());
                 }

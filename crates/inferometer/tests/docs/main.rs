@@ -132,13 +132,15 @@ const VERBS: [&str; 11] = [
 
 #[test]
 fn flags_and_verbs_in_the_text_exist() {
-    let verbs: [&[&str]; 12] = [
+    let verbs: [&[&str]; 14] = [
         &["run"],
         &["sweep"],
         &["capacity"],
         &["show"],
         &["report"],
         &["self-check"],
+        &["mlperf", "run"],
+        &["mlperf", "find-peak"],
         &["mlperf", "check"],
         &["mlperf", "rules"],
         &["sim", "serve"],

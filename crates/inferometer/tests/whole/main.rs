@@ -15,6 +15,7 @@ mod large;
 mod llama;
 mod mangled;
 mod margins;
+mod mlperf;
 mod pacing;
 mod scale;
 mod scripted;

@@ -56,8 +56,9 @@ pub(super) fn checks(evidence: &Evidence, rules: &Rules<'_>) -> Vec<Check> {
 
 fn accuracy(evidence: &Evidence, rules: &Rules<'_>) -> Check {
     let mut found = Findings::default();
-    // A submission run holds both in one log.
-    let both = evidence.performance.detail.text("effective_test_mode") == Some("SubmissionRun");
+    // A submission run holds both in one log; an accuracy run that is looked at alone is one.
+    let mode = evidence.performance.detail.text("effective_test_mode");
+    let both = matches!(mode, Some("SubmissionRun" | "AccuracyOnly"));
     match evidence.accuracy.as_ref().or_else(|| both.then_some(&evidence.performance)) {
         None => found.unknown("there are no logs of an accuracy run"),
         Some(logs) => {

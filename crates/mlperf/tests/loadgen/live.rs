@@ -1,6 +1,6 @@
 //! Fresh random settings: the real LoadGen runs them, its moments are read from its trace, and the logs
 //! are made again. Only where LoadGen can be started: `LOADGEN_PYTHON` names a Python that has
-//! `mlcommons-loadgen` 6.0.17, or one lies in `.cache/loadgen`.
+//! `mlcommons-loadgen` 6.0.17, or one lies in `.cache/loadgen`. `cargo xtask test` installs it.
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
