@@ -10,8 +10,8 @@ use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
 pub use maximize::MaximizeArgs;
 pub use mlperf::{
-    DeclaredArgs, MlperfCheckArgs, MlperfCommand, MlperfDataArgs, MlperfMode, MlperfRulesArgs, MlperfRunArgs,
-    MlperfScenario,
+    DeclaredArgs, MlperfCheckArgs, MlperfCommand, MlperfDataArgs, MlperfEndpointsArgs, MlperfMode,
+    MlperfRulesArgs, MlperfRunArgs, MlperfScenario,
 };
 pub use sweep::{SweepArgs, SweepLoadArgs, SweepOrder};
 

@@ -3,6 +3,7 @@
 mod answer;
 mod check;
 mod data;
+mod endpoints;
 mod heard;
 mod instrument;
 mod logs;
@@ -28,6 +29,7 @@ pub fn command(command: &MlperfCommand, printer: &Printer, progress: Progress) -
         }
         MlperfCommand::Check(args) => check::command(args, printer),
         MlperfCommand::Rules(args) => rules(args, printer),
+        MlperfCommand::Endpoints(args) => endpoints::command(args, printer),
     }
 }
 

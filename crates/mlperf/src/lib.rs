@@ -5,6 +5,7 @@ pub mod conf;
 pub mod draw;
 pub mod early;
 pub mod effective;
+pub mod endpoints;
 pub mod layers;
 pub mod log;
 pub mod peak;

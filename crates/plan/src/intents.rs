@@ -21,7 +21,7 @@ impl OpenIntents {
         Self {
             arrivals: match &plan.script {
                 Some(Script::Timetable(table)) => Moments::Given { at: table.at.clone(), next: 0 },
-                _ => Moments::Drawn(Arrivals::new(open, plan.seed)),
+                _ => Moments::Drawn(Box::new(Arrivals::new(open, plan.seed))),
             },
             tracker: plan.tracker(0, 1),
             isl: plan.isl.clone(),

@@ -91,7 +91,7 @@ impl Script {
 /// The moments of an open loop, drawn or given.
 #[derive(Debug, Clone)]
 pub(crate) enum Moments {
-    Drawn(Arrivals),
+    Drawn(Box<Arrivals>),
     Given { at: Arc<[Nanos]>, next: usize },
 }
 

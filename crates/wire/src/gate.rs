@@ -66,8 +66,7 @@ impl Member {
         }
         // The gate lives as long as its members: its end of the channel stays.
         let _ = opened.changed().await;
-        let last = *opened.borrow();
-        last
+        *opened.borrow()
     }
 }
 

@@ -20,6 +20,9 @@ pub enum MlperfCommand {
     Check(Box<MlperfCheckArgs>),
     /// Print the numbers of a round, with their source.
     Rules(MlperfRulesArgs),
+    /// The curve of MLPerf Endpoints from runs at fixed concurrency: its points, its regions, and what it lacks. The
+    /// programme's rules are tentative.
+    Endpoints(MlperfEndpointsArgs),
 }
 
 /// How queries follow each other.
@@ -225,6 +228,29 @@ pub struct MlperfRulesArgs {
     /// One of its models; without it, their names.
     pub model: Option<String>,
     /// Print the machine output on stdout.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `inferometer mlperf endpoints`.
+#[derive(Debug, Args)]
+pub struct MlperfEndpointsArgs {
+    /// Run folders of closed loops, or folders of them, as a sweep leaves.
+    #[arg(required = true, value_name = "DIR")]
+    pub runs: Vec<PathBuf>,
+    /// The largest concurrency that the system supports [default: that of the largest run].
+    #[arg(long, value_name = "N")]
+    pub max_concurrency: Option<u64>,
+    /// The benchmark, for the size of its data set: `llama3.1-8b`.
+    #[arg(long, value_name = "MODEL", conflicts_with = "samples", required_unless_present = "samples")]
+    pub benchmark: Option<String>,
+    /// Samples of the data set.
+    #[arg(long, value_name = "N")]
+    pub samples: Option<u64>,
+    /// The run folder of a dedicated Offline run; without it the largest run is elected.
+    #[arg(long, value_name = "DIR")]
+    pub offline: Option<PathBuf>,
+    /// Print the machine output on stdout: result, checks, and what is known for each `point.yaml`.
     #[arg(long)]
     pub json: bool,
 }

@@ -176,7 +176,7 @@ fn flags(args: &MlperfRunArgs, scenario: Scenario) -> Result<Vec<Conf>> {
         None => None,
         Some(text) => {
             let span: Span = text.parse().map_err(|error| wrong(format!("--min-duration: {error}")))?;
-            if span.0.0 % 1_000_000 != 0 {
+            if !span.0.0.is_multiple_of(1_000_000) {
                 return Err(wrong(format!("--min-duration {text}: LoadGen counts whole milliseconds")));
             }
             Some((span.0.0 / 1_000_000).to_string())

@@ -132,7 +132,7 @@ const VERBS: [&str; 11] = [
 
 #[test]
 fn flags_and_verbs_in_the_text_exist() {
-    let verbs: [&[&str]; 14] = [
+    let verbs: [&[&str]; 15] = [
         &["run"],
         &["sweep"],
         &["capacity"],
@@ -143,6 +143,7 @@ fn flags_and_verbs_in_the_text_exist() {
         &["mlperf", "find-peak"],
         &["mlperf", "check"],
         &["mlperf", "rules"],
+        &["mlperf", "endpoints"],
         &["sim", "serve"],
         &["sim", "list"],
         &["spec", "check"],
