@@ -1,5 +1,7 @@
 //! Generated tasks: the same by seed, as long as asked, with their answers in the text, and judged rightly.
 
+#![allow(clippy::unwrap_used, reason = "a test may fail here")]
+
 mod common;
 
 use common::{Words, answer};
@@ -7,7 +9,7 @@ use quality::builtin::{
     Arithmetic, BuiltinError, Documents, Format, Niah, NiahGrid, Perplexity, Ruler, SUITES, Setup, Shape,
     Suite, TEXT, TEXT_SHA_256, heat_map, insert_official, linear, pieces, sentences, sigmoid,
 };
-use quality::{Answer, Ask, Hash, Item, Prompt, Question, Scored, Task, Tokens};
+use quality::{Answer, Ask, Benchmark, Hash, Item, Prompt, Question, Scored, Tokens};
 use serde_json::Value;
 
 fn setup(tokens: &Words, seed: u64) -> Setup<'_> {
@@ -36,14 +38,14 @@ fn references(question: &Question) -> Vec<String> {
 }
 
 /// What a perfect model says, and what one says that has nothing.
-fn judged(task: &dyn Task, perfect: impl Fn(&Question) -> String) -> (Vec<Item>, Vec<Item>) {
+fn judged(task: &dyn Benchmark, perfect: impl Fn(&Question) -> String) -> (Vec<Item>, Vec<Item>) {
     let all = |text: &dyn Fn(&Question) -> String| {
         task.questions().iter().map(|question| task.judge(question, vec![answer(&text(question))])).collect()
     };
     (all(&perfect), all(&|_| "no idea".to_owned()))
 }
 
-fn total(task: &dyn Task, items: &[Item]) -> f64 {
+fn total(task: &dyn Benchmark, items: &[Item]) -> f64 {
     let items: Vec<&Item> = items.iter().collect();
     task.scores(&items).into_iter().find(|score| score.part.is_none()).unwrap().value.unwrap()
 }

@@ -1,5 +1,7 @@
 //! Scores and extractions against the programs that they reproduce, to the last digit.
 
+#![allow(clippy::unwrap_used, reason = "a test may fail here")]
+
 use quality::python::round_to;
 use quality::score::{
     difflib_ratio, gsm8k, indel_ratio, longbench, longbench_v2, mlperf, mmlu_pro, rouge_l, ruler,
@@ -276,4 +278,52 @@ fn published_outputs_score_as_counted() {
         seen += 1;
     }
     assert_eq!(seen, 29);
+}
+
+mod hostile {
+    use proptest::prelude::*;
+    use quality::score::{
+        difflib_ratio, gsm8k, indel_ratio, longbench, longbench_v2, mlperf, mmlu_pro, needle, rouge_l, ruler,
+    };
+
+    /// Text near what patterns look for.
+    fn text() -> impl Strategy<Value = String> {
+        let piece = prop_oneof![
+            Just("answer is ".to_owned()),
+            Just("Answer:".to_owned()),
+            Just("#### ".to_owned()),
+            Just("The correct answer is (".to_owned()),
+            Just("```\n".to_owned()),
+            Just("Paragraph ".to_owned()),
+            "[A-J0-9,.$\\-]{1,4}",
+            "\\PC{0,3}",
+            "[ \\n\u{1c}\u{301}İß]{0,3}",
+        ];
+        prop::collection::vec(piece, 0..12).prop_map(|pieces| pieces.concat())
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_breaks_a_scorer_and_every_score_is_a_share(a in text(), b in text()) {
+            for letter in [mmlu_pro::official(&a), mmlu_pro::lm_eval(&a), mmlu_pro::inference_bench(&a)] {
+                prop_assert!(letter.is_none_or(|letter| ('A'..='J').contains(&letter)));
+            }
+            prop_assert!(longbench_v2::official(&a).is_none_or(|letter| ('A'..='D').contains(&letter)));
+            for taken in [gsm8k::strict(&a), gsm8k::flexible(&a), gsm8k::cot_strict(&a)] {
+                let _ = gsm8k::matches(taken, &b);
+            }
+            let _ = (gsm8k::official_matches(&a, &b), mlperf::gsm8k(1.0, &a), needle::found(&a, std::slice::from_ref(&b)));
+            let mut shares = vec![rouge_l(&a, &b), difflib_ratio(&a, &b), indel_ratio(&a, &b), mlperf::needle(&b, &a) / 100.0, mlperf::qa(&b, &a) / 100.0];
+            let rouge = mlperf::rouge_of(&b, &a);
+            shares.extend([rouge.rouge1, rouge.rouge2, rouge.rouge_l]);
+            shares.extend(ruler::all(&ruler::postprocessed(&a), &[b.clone(), a.clone()]));
+            for set in &longbench::DATA_SETS {
+                for method in [longbench::OFFICIAL, longbench::OFFICIAL_INDEL, longbench::LM_EVAL] {
+                    shares.extend(longbench::score(set, method, &a, std::slice::from_ref(&b), &[a.clone(), b.clone()]).ok());
+                }
+            }
+            prop_assert!(shares.iter().all(|share| (0.0..=1.0 + 1e-12).contains(share)), "{shares:?}");
+            prop_assert!(difflib_ratio(&a, &a) > 0.999_999 && indel_ratio(&a, &a) > 0.999_999);
+        }
+    }
 }

@@ -1,5 +1,7 @@
 //! Benchmarks on users' files: official formats and wording, judgement, and errors that name the row.
 
+#![allow(clippy::unwrap_used, reason = "a test may fail here")]
+
 mod common;
 
 use common::{Words, answer};
@@ -8,7 +10,7 @@ use quality::files::{
     LongBenchV2Template, MmluPro, MmluProLayout, MmluProPrompt, Overlong, RulerFile, cut_middle, reservoir,
     rows,
 };
-use quality::{Answer, Ask, Item, Prompt, Question, Role, Task, Tokens, Wording};
+use quality::{Answer, Ask, Benchmark, Item, Prompt, Question, Role, Tokens, Wording};
 use serde_json::{Value, json};
 
 const WIDE: usize = 1_000_000;
@@ -27,11 +29,11 @@ fn prompt(question: &Question) -> &str {
     }
 }
 
-fn item(task: &dyn Task, at: usize, text: &str) -> Item {
+fn item(task: &dyn Benchmark, at: usize, text: &str) -> Item {
     task.judge(&task.questions()[at], vec![answer(text)])
 }
 
-fn value(task: &dyn Task, items: &[Item], method: &str, part: Option<&str>) -> Option<f64> {
+fn value(task: &dyn Benchmark, items: &[Item], method: &str, part: Option<&str>) -> Option<f64> {
     let items: Vec<&Item> = items.iter().collect();
     let scores = task.scores(&items);
     scores.iter().find(|score| score.method == method && score.part.as_deref() == part).unwrap().value

@@ -1,7 +1,9 @@
 //! Sums that a seed makes: does the model still reckon?
 
 use super::{BuiltinError, Setup, VERSION, WORDING, chat, draws};
-use crate::question::{Question, Score, Task, Unit, Wording, categories, mean, mean_score, outcome, said};
+use crate::benchmark::{
+    Benchmark, Question, Score, Unit, Wording, categories, mean, mean_score, outcome, said,
+};
 use crate::score::Method;
 use crate::{Answer, Item, Outcome};
 use serde_json::{Value, json};
@@ -68,7 +70,7 @@ fn last_number(text: &str) -> Option<i64> {
     head.get(start..)?.parse().ok()
 }
 
-impl Task for Arithmetic {
+impl Benchmark for Arithmetic {
     fn name(&self) -> &str {
         "arithmetic"
     }

@@ -2,7 +2,9 @@
 
 use super::words::keys;
 use super::{BuiltinError, Setup, VERSION, WORDING, chat, draws};
-use crate::question::{Question, Score, Task, Unit, Wording, categories, mean, mean_score, outcome, said};
+use crate::benchmark::{
+    Benchmark, Question, Score, Unit, Wording, categories, mean, mean_score, outcome, said,
+};
 use crate::score::Method;
 use crate::{Answer, Item, Outcome};
 use serde_json::{Value, json};
@@ -110,7 +112,7 @@ fn unfenced(text: &str) -> &str {
     inside.and_then(|inside| inside.split_once('\n')).map_or(text, |(_, inside)| inside)
 }
 
-impl Task for Format {
+impl Benchmark for Format {
     fn name(&self) -> &str {
         "format"
     }

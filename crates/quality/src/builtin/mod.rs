@@ -21,8 +21,8 @@ pub use ruler::{Documents, Ruler, Shape};
 pub use suite::{Built, Part, SUITES, Suite};
 pub use text::{SHA_256 as TEXT_SHA_256, TEXT, pieces, sentences};
 
+use crate::benchmark::Wording;
 use crate::python::Random;
-use crate::question::Wording;
 use crate::tokens::{Tokens, TokensError};
 use crate::{Ask, Generate, Message, Prompt, Role};
 

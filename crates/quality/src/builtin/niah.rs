@@ -3,10 +3,10 @@
 use super::text::sentences;
 use super::words::{keys, numbers};
 use super::{BuiltinError, Setup, TEXT, VERSION, WORDING, chat, draws};
-use crate::python::round_half_even;
-use crate::question::{
-    Question, Score, Task, Unit, Wording, categories, mean, mean_score, outcome, said, values,
+use crate::benchmark::{
+    Benchmark, Question, Score, Unit, Wording, categories, mean, mean_score, outcome, said, values,
 };
+use crate::python::round_half_even;
 use crate::score::{Method, needle};
 use crate::tokens::{Tokens, TokensError};
 use crate::{Answer, Hash, Item, Outcome};
@@ -230,7 +230,7 @@ pub fn heat_map(items: &[&Item]) -> Vec<Cell> {
     cells
 }
 
-impl Task for Niah {
+impl Benchmark for Niah {
     fn name(&self) -> &str {
         "niah"
     }

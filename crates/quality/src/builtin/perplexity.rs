@@ -1,7 +1,7 @@
 //! The bundled text, scored: bits per byte, by paragraphs.
 
 use super::{BuiltinError, VERSION, WORDING, pieces};
-use crate::question::{Question, Score, Task, Unit, Wording};
+use crate::benchmark::{Benchmark, Question, Score, Unit, Wording};
 use crate::score::Method;
 use crate::{Answer, Ask, Item, Outcome};
 use serde_json::{Value, json};
@@ -41,7 +41,7 @@ impl Perplexity {
     }
 }
 
-impl Task for Perplexity {
+impl Benchmark for Perplexity {
     fn name(&self) -> &str {
         "perplexity"
     }

@@ -1,7 +1,7 @@
 //! Named sets of built-in tasks, as data.
 
 use super::{Arithmetic, BuiltinError, Format, Niah, NiahGrid, Perplexity, Ruler, Setup, Shape};
-use crate::question::Task;
+use crate::benchmark::Benchmark;
 use serde::Serialize;
 
 /// One task of a suite.
@@ -95,7 +95,7 @@ pub const SUITES: [Suite; 3] = [
 /// The tasks of a suite.
 pub struct Built {
     /// Ready to be asked.
-    pub tasks: Vec<Box<dyn Task>>,
+    pub tasks: Vec<Box<dyn Benchmark>>,
     /// What was not made, and why: lengths above the server's context, scoring on a server that cannot.
     pub left_out: Vec<String>,
 }

@@ -1,7 +1,7 @@
 //! GSM8K on the user's file.
 
 use super::rows::{FileError, Row, rows};
-use crate::question::{Question, Score, Task, Unit, Wording, mean, mean_score, outcome, said};
+use crate::benchmark::{Benchmark, Question, Score, Unit, Wording, mean, mean_score, outcome, said};
 use crate::score::{Method, gsm8k};
 use crate::{Answer, Ask, Generate, Item, Message, Outcome, Prompt, Role};
 use serde_json::Value;
@@ -56,7 +56,7 @@ fn question(at: usize, row: &Row) -> Result<Question, FileError> {
     })
 }
 
-impl Task for Gsm8k {
+impl Benchmark for Gsm8k {
     fn name(&self) -> &str {
         "gsm8k"
     }

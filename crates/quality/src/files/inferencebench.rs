@@ -2,8 +2,8 @@
 
 use super::mmlu_pro::{choice_outcomes, choice_scores};
 use super::rows::{FileError, Row, rows};
+use crate::benchmark::{Benchmark, Question, Score, Wording};
 use crate::python::Random;
-use crate::question::{Question, Score, Task, Wording};
 use crate::score::{Method, mmlu_pro};
 use crate::{Answer, Ask, Generate, Hash, Item, Message, Outcome, Prompt};
 use serde_json::{Value, json};
@@ -74,7 +74,7 @@ fn question(at: usize, row: &Row) -> Result<Question, FileError> {
 
 const METHODS: [Method; 1] = [mmlu_pro::INFERENCE_BENCH];
 
-impl Task for InferenceBench {
+impl Benchmark for InferenceBench {
     fn name(&self) -> &str {
         "mmlu_pro_inferencebench"
     }

@@ -3,8 +3,8 @@
 use super::official::LongBenchTemplates;
 use super::overlong::{Counts, Cut, Fit};
 use super::rows::{FileError, Row, rows};
+use crate::benchmark::{Benchmark, Question, Score, Unit, Wording, categories, mean_score, outcome, said};
 use crate::python::strip;
-use crate::question::{Question, Score, Task, Unit, Wording, categories, mean_score, outcome, said};
 use crate::score::Method;
 use crate::score::longbench::{self, Category, DATA_SETS, DataSet, Metric};
 use crate::{Answer, Ask, Generate, Item, Message, Outcome, Prompt, Role};
@@ -169,7 +169,7 @@ fn own(set: &DataSet, context: &str, input: &str, classes: &[String]) -> String 
 const METHODS: [Method; 2] = [longbench::OFFICIAL, longbench::LM_EVAL];
 const CODE: [Method; 3] = [longbench::OFFICIAL, longbench::OFFICIAL_INDEL, longbench::LM_EVAL];
 
-impl Task for LongBench {
+impl Benchmark for LongBench {
     fn name(&self) -> &str {
         &self.name
     }

@@ -3,8 +3,8 @@
 use super::official::LongBenchV2Template;
 use super::overlong::{Counts, Cut, Fit};
 use super::rows::{FileError, Row, rows};
+use crate::benchmark::{Benchmark, Question, Score, Unit, Wording, outcome, said, values};
 use crate::python::strip;
-use crate::question::{Question, Score, Task, Unit, Wording, outcome, said, values};
 use crate::score::{Method, longbench_v2};
 use crate::{Answer, Ask, Generate, Item, Message, Outcome, Prompt, Role};
 use serde_json::Value;
@@ -88,7 +88,19 @@ fn own([context, question, a, b, c, d]: &[&str; 6]) -> String {
     )
 }
 
-impl Task for LongBenchV2 {
+/// Difficulty and length of an item, as the official table counts them.
+fn kinds(item: &Item) -> [&'static str; 2] {
+    let category = item.category.as_deref().unwrap_or_default();
+    let (difficulty, length) = category.split_once('/').unwrap_or_default();
+    let length = match length {
+        "short" => "short",
+        "medium" => "medium",
+        _ => "long",
+    };
+    [if difficulty == "easy" { "easy" } else { "hard" }, length]
+}
+
+impl Benchmark for LongBenchV2 {
     fn name(&self) -> &str {
         match self.wording {
             Wording::Own { .. } => "longbench_v2",
@@ -124,28 +136,12 @@ impl Task for LongBenchV2 {
     /// As the official table: overall, easy and hard, short, medium and long. What is neither easy nor short
     /// nor medium counts as hard and long, as there.
     fn scores(&self, items: &[&Item]) -> Vec<Score> {
-        let split = |item: &Item| -> (bool, u8) {
-            let (difficulty, length) =
-                item.category.as_deref().and_then(|both| both.split_once('/')).unwrap_or_default();
-            let length = match length {
-                "short" => 0,
-                "medium" => 1,
-                _ => 2,
-            };
-            (difficulty == "easy", length)
-        };
-        let parts: [(Option<&str>, &dyn Fn(&Item) -> bool); 6] = [
-            (None, &|_| true),
-            (Some("easy"), &|item| split(item).0),
-            (Some("hard"), &|item| !split(item).0),
-            (Some("short"), &|item| split(item).1 == 0),
-            (Some("medium"), &|item| split(item).1 == 1),
-            (Some("long"), &|item| split(item).1 == 2),
-        ];
+        let parts = [None, Some("easy"), Some("hard"), Some("short"), Some("medium"), Some("long")];
         let mut scores = Vec::new();
         for method in METHODS {
-            for (part, belongs) in &parts {
-                let chosen: Vec<&Item> = items.iter().copied().filter(|item| belongs(item)).collect();
+            for part in parts {
+                let belongs = |item: &&Item| part.is_none_or(|part| kinds(item).contains(&part));
+                let chosen: Vec<&Item> = items.iter().copied().filter(belongs).collect();
                 let points: Vec<f64> = values(&chosen, method.name, METRIC).map(|(_, value)| value).collect();
                 let sum = points.iter().fold(0.0, |sum, one| sum + one);
                 scores.push(Score {

@@ -2,10 +2,10 @@
 
 use super::official::MmluProLayout;
 use super::rows::{FileError, Row, rows};
-use crate::python::Random;
-use crate::question::{
-    Question, Score, Task, Unit, Wording, categories, mean, mean_score, outcome, said, values,
+use crate::benchmark::{
+    Benchmark, Question, Score, Unit, Wording, categories, mean, mean_score, outcome, said, values,
 };
+use crate::python::Random;
 use crate::score::{Method, mmlu_pro};
 use crate::{Answer, Ask, Generate, Item, Message, Outcome, Prompt, Role};
 use serde_json::{Value, json};
@@ -117,7 +117,7 @@ fn own(question: &str, category: &str, options: &[String]) -> String {
 
 const METHODS: [Method; 3] = [mmlu_pro::OFFICIAL, mmlu_pro::LM_EVAL, mmlu_pro::INFERENCE_BENCH];
 
-impl Task for MmluPro {
+impl Benchmark for MmluPro {
     fn name(&self) -> &str {
         match self.wording {
             Wording::Own { .. } => "mmlu_pro",

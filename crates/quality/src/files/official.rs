@@ -2,8 +2,8 @@
 
 use super::rows::{FileError, kind};
 use crate::Hash;
+use crate::benchmark::Wording;
 use crate::python::literal_eval;
-use crate::question::Wording;
 use serde_json::Value;
 use std::collections::BTreeMap;
 

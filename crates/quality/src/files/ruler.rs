@@ -1,7 +1,7 @@
 //! RULER's own data files: what its `prepare.py` wrote, asked and scored as it does.
 
 use super::rows::{FileError, Row, rows};
-use crate::question::{Question, Score, Task, Unit, Wording, mean_score, outcome, said};
+use crate::benchmark::{Benchmark, Question, Score, Unit, Wording, mean_score, outcome, said};
 use crate::score::{Method, ruler};
 use crate::{Answer, Ask, Generate, Hash, Item, Outcome, Prompt};
 use serde_json::{Value, json};
@@ -84,7 +84,7 @@ fn question(at: usize, row: &Row, max_tokens: u32) -> Result<Question, FileError
 const SHARE: [Method; 1] = [ruler::ALL];
 const QA: [Method; 2] = [ruler::PART, ruler::LM_EVAL_PART];
 
-impl Task for RulerFile {
+impl Benchmark for RulerFile {
     fn name(&self) -> &str {
         &self.name
     }

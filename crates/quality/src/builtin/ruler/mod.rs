@@ -14,8 +14,8 @@ pub use documents::Documents;
 
 use super::fit::{Budget, Made};
 use super::{BuiltinError, Setup, VERSION, WORDING, chat, draws};
+use crate::benchmark::{Benchmark, Question, Score, Unit, Wording, mean_score};
 use crate::files::reference_outcomes;
-use crate::question::{Question, Score, Task, Unit, Wording, mean_score};
 use crate::score::{Method, ruler};
 use crate::{Answer, Item, Outcome};
 use needles::{Haystack, Needles, Value};
@@ -228,7 +228,7 @@ fn question(
 const SHARE: [Method; 1] = [ruler::ALL];
 const ANY: [Method; 1] = [ruler::PART];
 
-impl Task for Ruler {
+impl Benchmark for Ruler {
     fn name(&self) -> &str {
         &self.name
     }

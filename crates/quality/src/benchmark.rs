@@ -23,7 +23,7 @@ pub struct Question {
 }
 
 /// A task: its questions, and what answers to them are worth.
-pub trait Task {
+pub trait Benchmark {
     /// Unique among tasks; it names the prompt's wording, too, where that is not the usual one.
     fn name(&self) -> &str;
     /// Whose words the model reads.
