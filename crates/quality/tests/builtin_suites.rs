@@ -6,8 +6,8 @@ mod common;
 
 use common::{Words, answer};
 use quality::builtin::{
-    Arithmetic, BuiltinError, Documents, Format, Niah, NiahGrid, Perplexity, Ruler, SUITES, Setup, Shape,
-    Suite, TEXT, TEXT_SHA_256, heat_map, insert_official, linear, pieces, sentences, sigmoid,
+    Arithmetic, BuiltinError, Documents, Format, Niah, NiahGrid, Perplexity, Placement, Ruler, SUITES, Setup,
+    Shape, Suite, TEXT, TEXT_SHA_256, heat_map, insert_official, linear, pieces, sentences, sigmoid,
 };
 use quality::{Answer, Ask, Benchmark, Hash, Item, Prompt, Question, Scored, Tokens};
 use serde_json::Value;
@@ -228,7 +228,7 @@ fn lengths_depths_and_places_of_the_original_needle_are_the_same() {
 fn needles_stand_within_a_sentence_of_their_depth() {
     let tokens = Words::default();
     let grid = NiahGrid { lengths: vec![1000, 3000], depths: linear(0.0, 100.0, 11) };
-    let task = Niah::new(&grid, None, setup(&tokens, 5)).unwrap();
+    let task = Niah::new(&grid, None, Placement::SentenceEnd, setup(&tokens, 5)).unwrap();
     assert_eq!(task.questions().len(), 22);
     for (at, question) in task.questions().iter().enumerate() {
         let (text, depth) = (prompt(question), grid.depths[at % 11]);
@@ -258,10 +258,42 @@ fn needles_stand_within_a_sentence_of_their_depth() {
 }
 
 #[test]
+fn needles_of_the_original_rule_stand_behind_a_period_before_their_depth() {
+    let tokens = Words::default();
+    let grid = NiahGrid { lengths: vec![800], depths: vec![0.0, 33.0, 100.0] };
+    let task = Niah::new(&grid, None, Placement::Original, setup(&tokens, 5)).unwrap();
+    for (question, depth) in task.questions().iter().zip(&grid.depths) {
+        let text = prompt(question);
+        assert_eq!(text.matches(references(question)[0].as_str()).count(), 1);
+        let (hay, _) = text.rsplit_once("\n\n").unwrap();
+        let (before, behind) = hay.split_once("\nThe code of the").unwrap();
+        let (before_tokens, all) = (tokens.count(before).unwrap(), tokens.count(hay).unwrap());
+        match *depth {
+            0.0 => assert!(before.is_empty()),
+            100.0 => assert!(!behind.contains("\n\n") && before_tokens * 100 > all * 95),
+            _ => {
+                assert!(before.ends_with('.'));
+                let share = before_tokens as f64 * 100.0 / all as f64;
+                assert!(share <= 33.0 && share > 10.0, "{share}");
+            }
+        }
+        let used = tokens.count(text).unwrap() + 20 + max_tokens(question);
+        assert!((720..=800).contains(&used), "{used}");
+    }
+    let short = NiahGrid { lengths: vec![130], depths: vec![50.0] };
+    assert!(matches!(
+        Niah::new(&short, None, Placement::Original, setup(&tokens, 5)),
+        Err(BuiltinError::TooShort { .. })
+    ));
+}
+
+#[test]
 fn the_heat_map_has_a_cell_for_each_length_and_depth_and_failures_are_no_zeros() {
     let tokens = Words::default();
     let grid = NiahGrid { lengths: vec![1200, 600], depths: vec![100.0, 0.0] };
-    let task = Niah::new(&grid, Some("Hay is dry. Straw is dry, too."), setup(&tokens, 5)).unwrap();
+    let task =
+        Niah::new(&grid, Some("Hay is dry. Straw is dry, too."), Placement::SentenceEnd, setup(&tokens, 5))
+            .unwrap();
     let answers = ["miss", "found", "found", "failed"];
     let items: Vec<Item> = task
         .questions()
@@ -290,8 +322,13 @@ fn the_heat_map_has_a_cell_for_each_length_and_depth_and_failures_are_no_zeros()
     );
     assert_eq!(task.scores(&items)[0].failed, 1);
     let bad = NiahGrid { lengths: vec![600], depths: vec![120.0] };
-    assert!(Niah::new(&bad, None, setup(&tokens, 5)).unwrap_err().to_string().contains("120"));
-    assert!(Niah::new(&grid, Some(""), setup(&tokens, 5)).is_err());
+    assert!(
+        Niah::new(&bad, None, Placement::SentenceEnd, setup(&tokens, 5))
+            .unwrap_err()
+            .to_string()
+            .contains("120")
+    );
+    assert!(Niah::new(&grid, Some(""), Placement::Original, setup(&tokens, 5)).is_err());
 }
 
 #[test]

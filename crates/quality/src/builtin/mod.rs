@@ -15,7 +15,7 @@ mod words;
 
 pub use arithmetic::Arithmetic;
 pub use format::Format;
-pub use niah::{Cell, Niah, NiahGrid, heat_map, insert_official, linear, sigmoid};
+pub use niah::{Cell, Niah, NiahGrid, Placement, heat_map, insert_official, linear, sigmoid};
 pub use perplexity::Perplexity;
 pub use ruler::{Documents, Ruler, Shape};
 pub use suite::{Built, Part, SUITES, Suite};

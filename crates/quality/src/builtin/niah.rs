@@ -1,5 +1,6 @@
 //! Needle in a haystack (after Kamradt 2023): one needle at each depth of each length, and the heat map.
 
+use super::fit::{Budget, Made};
 use super::text::sentences;
 use super::words::{keys, numbers};
 use super::{BuiltinError, Setup, TEXT, VERSION, WORDING, chat, draws};
@@ -25,6 +26,16 @@ pub struct NiahGrid {
     pub lengths: Vec<usize>,
     /// Where the needle stands, in percent of the haystack.
     pub depths: Vec<f64>,
+}
+
+/// Where exactly a needle goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Placement {
+    /// Behind the last sentence that ends at or before the depth, by characters.
+    SentenceEnd,
+    /// As the original program, by tokens: see [`insert_official`].
+    Original,
 }
 
 /// `count` whole numbers from `first` to `last` at equal steps, halves rounded to even: the original's lengths and
@@ -88,12 +99,16 @@ pub struct Niah {
 
 impl Niah {
     /// One question for each length and depth. The haystack is the bundled text, or `haystack`, from its
-    /// beginning and again and again; the needle stands at the end of a sentence, the last one that ends at or
-    /// before the depth.
-    pub fn new(grid: &NiahGrid, haystack: Option<&str>, setup: Setup<'_>) -> Result<Self, BuiltinError> {
-        let haystack = haystack.unwrap_or(TEXT);
-        let sentences = sentences(haystack);
-        if sentences.is_empty() {
+    /// beginning and again and again.
+    pub fn new(
+        grid: &NiahGrid,
+        haystack: Option<&str>,
+        placement: Placement,
+        setup: Setup<'_>,
+    ) -> Result<Self, BuiltinError> {
+        let text = haystack.unwrap_or(TEXT);
+        let hay = Hay { text, sentences: sentences(text), tokens: setup.tokens.count(text)?, placement };
+        if hay.sentences.is_empty() || hay.tokens == 0 {
             return Err(BuiltinError::Unusable("the haystack has no sentence".to_owned()));
         }
         if let Some(depth) = grid.depths.iter().find(|depth| !(0.0..=100.0).contains(*depth)) {
@@ -101,65 +116,86 @@ impl Niah {
                 "a depth is a percentage from 0 to 100, got {depth}"
             )));
         }
-        let source = Hash::of(haystack.as_bytes());
+        let source = Hash::of(text.as_bytes());
+        let answer_tokens = ANSWER_TOKENS.saturating_add(setup.thinking);
         let mut questions = Vec::new();
         for &length in &grid.lengths {
+            let most = length.saturating_sub(setup.template).saturating_sub(answer_tokens as usize);
             let mut size = None;
             for &depth in &grid.depths {
                 let index = questions.len() as u64;
-                questions.push(question(index, length, depth, &sentences, &source, &mut size, setup)?);
+                let mut random = draws(setup.seed, "niah", index);
+                let (key, code) = (keys(&mut random, 1), numbers(&mut random, 1));
+                let (Some([key]), Some([code])) = (key.as_deref(), code.as_deref()) else {
+                    return Err(BuiltinError::TooLong);
+                };
+                let prompt = hay.prompt(key, code, depth, most, &mut size, setup.tokens)?;
+                questions.push(Question {
+                    doc: index,
+                    category: Some(Cell::name(length, depth)),
+                    document: json!({
+                        "task": "niah", "length": length, "depth": depth, "seed": setup.seed, "haystack": source,
+                        "placement": placement, "version": VERSION,
+                    }),
+                    target: json!([code]),
+                    asks: vec![chat(prompt, answer_tokens)],
+                });
             }
         }
         Ok(Self { questions })
     }
 }
 
-fn question(
-    index: u64,
-    length: usize,
-    depth: f64,
-    sentences: &[&str],
-    source: &Hash,
-    size: &mut Option<usize>,
-    setup: Setup<'_>,
-) -> Result<Question, BuiltinError> {
-    let answer_tokens = ANSWER_TOKENS.saturating_add(setup.thinking);
-    let most = length.saturating_sub(setup.template).saturating_sub(answer_tokens as usize);
-    let mut random = draws(setup.seed, "niah", index);
-    let (key, code) = (keys(&mut random, 1), numbers(&mut random, 1));
-    let (Some([key]), Some([code])) = (key.as_deref(), code.as_deref()) else {
-        return Err(BuiltinError::TooLong);
-    };
-    let needle = format!("The code of the {key} locker is {code}.");
-    let mut make = |count: usize| {
-        let hay: Vec<&str> = sentences.iter().copied().cycle().take(count).collect();
-        let (before, behind) = hay.split_at(place(&hay, depth));
-        let (before, behind) = (before.concat(), behind.concat());
-        let prompt = format!(
-            "{}{needle} {}\n\nWhat is the code of the {key} locker? The text above says it. Reply with the code alone.",
-            joined(&before),
-            behind.trim_end()
+/// What needles are hidden in.
+struct Hay<'a> {
+    text: &'a str,
+    sentences: Vec<&'a str>,
+    tokens: usize,
+    placement: Placement,
+}
+
+impl Hay<'_> {
+    /// A prompt of at most `most` tokens. `size` keeps how much hay fitted the same length before.
+    fn prompt(
+        &self,
+        key: &str,
+        code: &str,
+        depth: f64,
+        most: usize,
+        size: &mut Option<usize>,
+        tokens: &dyn Tokens,
+    ) -> Result<String, BuiltinError> {
+        let needle = format!("The code of the {key} locker is {code}.");
+        let question = format!(
+            "\n\nWhat is the code of the {key} locker? The text above says it. Reply with the code alone."
         );
-        Ok(super::fit::Made { prompt, about: () })
-    };
-    let budget = super::fit::Budget { tokens: setup.tokens, most, sizes: (1, usize::MAX) };
-    let made = match *size {
-        Some(size) => budget.near(size, &mut make)?,
-        None => {
-            let (largest, made) = budget.largest(&mut make)?;
-            *size = Some(largest);
-            made
+        if self.placement == Placement::Original {
+            let context = self.text.repeat(most / self.tokens + 1);
+            let needle = format!("\n{needle}\n");
+            let least = tokens.count(&needle)? + 1;
+            let mut make = |size: usize| {
+                let text = insert_official(tokens, &context, &needle, depth, size, 0)?;
+                Ok(Made { prompt: text + &question, about: () })
+            };
+            let room = most.saturating_sub(tokens.count(&question)?);
+            let budget = Budget { tokens, most, sizes: (least, usize::MAX) };
+            return Ok(budget.near(room, &mut make)?.prompt);
         }
-    };
-    Ok(Question {
-        doc: index,
-        category: Some(Cell::name(length, depth)),
-        document: json!({
-            "task": "niah", "length": length, "depth": depth, "seed": setup.seed, "haystack": source, "version": VERSION,
-        }),
-        target: json!([code]),
-        asks: vec![chat(made.prompt, answer_tokens)],
-    })
+        let mut make = |count: usize| {
+            let hay: Vec<&str> = self.sentences.iter().copied().cycle().take(count).collect();
+            let (before, behind) = hay.split_at(place(&hay, depth));
+            let (before, behind) = (before.concat(), behind.concat());
+            let prompt = format!("{}{needle} {}{question}", joined(&before), behind.trim_end());
+            Ok(Made { prompt, about: () })
+        };
+        let budget = Budget { tokens, most, sizes: (1, usize::MAX) };
+        if let Some(size) = *size {
+            return Ok(budget.near(size, &mut make)?.prompt);
+        }
+        let (largest, made) = budget.largest(&mut make)?;
+        *size = Some(largest);
+        Ok(made.prompt)
+    }
 }
 
 /// The text before a needle, with white space at its end.

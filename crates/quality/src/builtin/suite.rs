@@ -1,6 +1,6 @@
 //! Named sets of built-in tasks, as data.
 
-use super::{Arithmetic, BuiltinError, Format, Niah, NiahGrid, Perplexity, Ruler, Setup, Shape};
+use super::{Arithmetic, BuiltinError, Format, Niah, NiahGrid, Perplexity, Placement, Ruler, Setup, Shape};
 use crate::benchmark::Benchmark;
 use serde::Serialize;
 
@@ -131,7 +131,7 @@ impl Suite {
                 Part::Niah { lengths, depths } => {
                     let lengths = fitting("niah", lengths, context, &mut built.left_out);
                     let grid = NiahGrid { lengths, depths: depths.to_vec() };
-                    built.tasks.push(Box::new(Niah::new(&grid, None, setup)?));
+                    built.tasks.push(Box::new(Niah::new(&grid, None, Placement::SentenceEnd, setup)?));
                 }
                 Part::Ruler { shapes, lengths, samples } => {
                     for length in fitting("ruler", lengths, context, &mut built.left_out) {
