@@ -53,24 +53,24 @@ fn answer_is(text: &str) -> Option<char> {
 /// behind the colon may reach into the next lines.
 fn answer_colon(text: &str) -> Option<char> {
     const LEAD: &str = "nswer:";
-    let mut found: Option<(usize, char)> = None;
+    let mut found: Option<char> = None;
+    let mut line_end = text.len();
     for (at, _) in text.match_indices(LEAD) {
-        let before = text.as_bytes().get(..at).unwrap_or_default();
-        if !matches!(before.last(), Some(b'a' | b'A')) {
-            continue;
-        }
-        if let Some((first, _)) = found
-            && text.as_bytes().get(first..at).is_some_and(|between| between.contains(&b'\n'))
-        {
+        if at > line_end {
             break;
         }
-        let rest = text.get(at + LEAD.len()..).unwrap_or_default();
-        let next = rest.trim_start_matches(is_space).bytes().next();
-        if let Some(letter) = next.filter(|letter| is_option(*letter)) {
-            found = Some((at, char::from(letter)));
+        let (before, behind) =
+            (text.get(..at).unwrap_or_default(), text.get(at + LEAD.len()..).unwrap_or_default());
+        if !before.ends_with(['a', 'A']) {
+            continue;
         }
+        let letter = behind.trim_start_matches(is_space).bytes().next().filter(|letter| is_option(*letter));
+        if letter.is_some() && found.is_none() {
+            line_end = at + text.get(at..).and_then(|rest| rest.find('\n')).unwrap_or(text.len());
+        }
+        found = letter.map(char::from).or(found);
     }
-    found.map(|(_, letter)| letter)
+    found
 }
 
 /// Level 3: `\b[A-J]\b(?!.*\b[A-J]\b)` over all lines, which is the last word of one letter.
