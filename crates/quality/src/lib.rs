@@ -3,7 +3,15 @@
 //! Pure: no clock, no files, no sockets. Tasks give [`Ask`]s; whoever talks to the server gives [`Answer`]s.
 
 mod ask;
+mod benchmark;
+pub mod builtin;
+pub mod files;
 mod item;
+pub mod python;
+pub mod score;
+mod tokens;
 
 pub use ask::{Answer, Ask, Generate, Generated, Message, Prompt, Role, Scored};
+pub use benchmark::{Benchmark, Question, Score, Unit, Wording, said};
 pub use item::{Hash, Item, Outcome};
+pub use tokens::{Tokens, TokensError};
