@@ -5,6 +5,7 @@
 mod ask;
 mod item;
 pub mod python;
+pub mod task;
 
 pub use ask::{Answer, Ask, Generate, Generated, Message, Prompt, Role, Scored};
 pub use item::{Hash, Item, Outcome};
