@@ -40,7 +40,8 @@ fn scored(logprob: f64, greedy: bool) -> Answer {
 
 fn judged(task: &Task, answers: Vec<Vec<Answer>>) -> (Vec<Item>, TaskResults) {
     let asked = task.items(&Options::default()).unwrap();
-    let items: Vec<Item> = asked.iter().zip(answers).map(|(a, answers)| task.judge(a, answers).unwrap()).collect();
+    let items: Vec<Item> =
+        asked.iter().zip(answers).map(|(a, answers)| task.judge(a, answers).unwrap()).collect();
     let results = task.results(&items, &Options::default(), 2000);
     (items, results)
 }
@@ -82,13 +83,15 @@ fn perplexities() {
         .map(|item| json!({"page": text(item["words"].as_u64().unwrap(), item["bytes"].as_u64().unwrap())}))
         .collect();
     let rolling = "task: t\noutput_type: loglikelihood_rolling\ntest_split: test\ndoc_to_text: ''\ndoc_to_target: page\n";
-    let answers = |greedy| items.iter().map(|i| vec![scored(i["loglik"].as_f64().unwrap(), greedy)]).collect();
+    let answers =
+        |greedy| items.iter().map(|i| vec![scored(i["loglik"].as_f64().unwrap(), greedy)]).collect();
     let (_, results) = judged(&task(rolling, documents.clone()), answers(false));
     for metric in ["word_perplexity", "byte_perplexity", "bits_per_byte"] {
         assert_eq!(json!(value(&results, metric).0), oracle["perplexity"][metric], "{metric}");
         assert_eq!(value(&results, metric).1, None);
     }
-    let single = "task: t\noutput_type: loglikelihood\ntest_split: test\ndoc_to_text: a\ndoc_to_target: page\n";
+    let single =
+        "task: t\noutput_type: loglikelihood\ntest_split: test\ndoc_to_text: a\ndoc_to_target: page\n";
     let (_, results) = judged(&task(single, documents), answers(false));
     assert_eq!(json!(value(&results, "perplexity").0), oracle["perplexity"]["perplexity_over_docs(lambada)"]);
 }
@@ -114,8 +117,12 @@ fn windows() {
     for case in oracle()["rolling_windows"].as_array().unwrap() {
         let count = |key: &str| case[key].as_u64().unwrap() as usize;
         let tokens: Vec<u32> = (0..count("n_tokens")).map(|i| (count("tokens_start") + i) as u32).collect();
-        let windows =
-            rolling_windows(&tokens, count("prefix_token") as u32, count("max_seq_len"), count("context_len"));
+        let windows = rolling_windows(
+            &tokens,
+            count("prefix_token") as u32,
+            count("max_seq_len"),
+            count("context_len"),
+        );
         assert_eq!(json!(windows), case["disjoint"], "{case}");
     }
 }
@@ -167,7 +174,8 @@ fn f1_and_correlation() {
     let gold = [1, 1, 0, 0, 1];
     let predicted = [1, 0, 0, 1, 1];
     let documents = gold.iter().map(|gold| json!({"q": "?", "gold": gold})).collect();
-    let answers = predicted.iter().map(|p| (0..2).map(|i| scored(if i == *p { -1.0 } else { -2.0 }, false)).collect());
+    let answers =
+        predicted.iter().map(|p| (0..2).map(|i| scored(if i == *p { -1.0 } else { -2.0 }, false)).collect());
     let (_, results) = judged(&task(yaml, documents), answers.collect());
     let near = |metric: &str, wanted: f64| (value(&results, metric).0.unwrap() - wanted).abs() < 1e-12;
     assert!(near("f1", 4.0 / 6.0) && near("mcc", 1.0 / 6.0));
@@ -203,7 +211,11 @@ fn gsm8k_filters() {
             let outcome = &item.outcomes[filter];
             let found = outcome.extracted.clone().unwrap_or("[invalid]".into());
             assert_eq!(found, case[filter], "{filter} of {case}");
-            assert_eq!(json!(outcome.scores["exact_match"]), case[format!("{filter}_em")], "{filter} of {case}");
+            assert_eq!(
+                json!(outcome.scores["exact_match"]),
+                case[format!("{filter}_em")],
+                "{filter} of {case}"
+            );
         }
     }
 }
@@ -226,7 +238,11 @@ filter_list:
     let (items, _) = judged(&task(yaml, documents), answers);
     for (item, case) in items.iter().zip(&cases) {
         let outcome = &item.outcomes["custom-extract"];
-        assert_eq!(outcome.extracted.clone().unwrap_or("[invalid]".into()), case["lm_eval_custom_extract"], "{case}");
+        assert_eq!(
+            outcome.extracted.clone().unwrap_or("[invalid]".into()),
+            case["lm_eval_custom_extract"],
+            "{case}"
+        );
         assert_eq!(json!(outcome.scores["exact_match"]), case["lm_eval_em_vs_C"], "{case}");
     }
 }
@@ -257,7 +273,8 @@ fn multi_choice_regex() {
 fn exact_match() {
     for case in filters()["exact_match"].as_array().unwrap() {
         let exact = ExactMatch::new(case["kwargs"].as_object().unwrap()).unwrap();
-        let same = exact.same(case["prediction"].as_str().unwrap(), case["reference"].as_str().unwrap()).unwrap();
+        let same =
+            exact.same(case["prediction"].as_str().unwrap(), case["reference"].as_str().unwrap()).unwrap();
         assert_eq!(json!(f64::from(u8::from(same))), case["exact_match"], "{case}");
     }
 }
@@ -282,8 +299,14 @@ filter_list:
     assert_eq!(task.items(&Options::default()).unwrap()[0].asks.len(), 3);
     let (items, _) = judged(&task, vec![vec![generated("a"), generated(" B"), generated("b\n")]]);
     let outcomes = &items[0].outcomes;
-    assert_eq!((outcomes["vote"].extracted.clone(), outcomes["vote"].scores["exact_match"]), (Some(json!("b")), 1.0));
-    assert_eq!((outcomes["first"].extracted.clone(), outcomes["first"].scores["exact_match"]), (Some(json!("a")), 0.0));
+    assert_eq!(
+        (outcomes["vote"].extracted.clone(), outcomes["vote"].scores["exact_match"]),
+        (Some(json!("b")), 1.0)
+    );
+    assert_eq!(
+        (outcomes["first"].extracted.clone(), outcomes["first"].scores["exact_match"]),
+        (Some(json!("a")), 0.0)
+    );
     assert_eq!(outcomes["two"].extracted, Some(json!("x")));
 }
 
