@@ -10,8 +10,10 @@ const CHUNK: u32 = 1000;
 /// Numbers of what items gave, in the shape that an aggregation wants.
 enum Column {
     Numbers(Vec<f64>),
-    /// Log-prob and units, or gold and predicted class.
+    /// Log-prob and units.
     Pairs(Vec<(f64, f64)>),
+    /// Gold and predicted class.
+    Labels(Vec<(i64, i64)>),
     /// Gold class and probability of each class.
     Classes(Vec<(usize, Vec<f64>)>),
 }
@@ -65,7 +67,12 @@ impl Aggregation {
             Score::Number(_) => None,
         };
         match self {
-            Self::WeightedPerplexity | Self::BitsPerByte | Self::F1 | Self::Mcc => scores
+            Self::F1 | Self::Mcc => scores
+                .iter()
+                .map(|score| parts(score).and_then(|two| Some((two[0].as_i64()?, two[1].as_i64()?))))
+                .collect::<Option<_>>()
+                .map(Column::Labels),
+            Self::WeightedPerplexity | Self::BitsPerByte => scores
                 .iter()
                 .map(|score| parts(score).and_then(|two| Some((two[0].as_f64()?, two[1].as_f64()?))))
                 .collect::<Option<_>>()
@@ -102,8 +109,8 @@ impl Aggregation {
             (Self::BitsPerByte, Column::Pairs(pairs)) => {
                 Some(-weighted_mean(pairs)? / std::f64::consts::LN_2)
             }
-            (Self::F1, Column::Pairs(pairs)) => f1(pairs),
-            (Self::Mcc, Column::Pairs(pairs)) => Some(mcc(pairs)),
+            (Self::F1, Column::Labels(pairs)) => f1(pairs),
+            (Self::Mcc, Column::Labels(pairs)) => Some(mcc(pairs)),
             (Self::Brier, Column::Classes(list)) => brier(list),
             _ => None,
         }
@@ -119,6 +126,7 @@ impl Column {
         match self {
             Self::Numbers(list) => Self::Numbers(draw(list, random)),
             Self::Pairs(list) => Self::Pairs(draw(list, random)),
+            Self::Labels(list) => Self::Labels(draw(list, random)),
             Self::Classes(list) => Self::Classes(draw(list, random)),
         }
     }
@@ -140,8 +148,12 @@ fn sample_sd(list: &[f64]) -> f64 {
 }
 
 /// F1 of class 1 against class 0, and 0 where class 1 is neither gold nor predicted; `None` with other classes.
-fn f1(pairs: &[(f64, f64)]) -> Option<f64> {
-    let class = |x: f64| -> Option<bool> { if x == 1.0 { Some(true) } else { (x == 0.0).then_some(false) } };
+fn f1(pairs: &[(i64, i64)]) -> Option<f64> {
+    let class = |class: i64| match class {
+        0 => Some(false),
+        1 => Some(true),
+        _ => None,
+    };
     let (mut both, mut wrong) = (0.0, 0.0);
     for (gold, predicted) in pairs {
         match (class(*gold)?, class(*predicted)?) {
@@ -154,9 +166,9 @@ fn f1(pairs: &[(f64, f64)]) -> Option<f64> {
 }
 
 /// Matthews' correlation of several classes (Gorodkin 2004), 0 where one side has a single class.
-fn mcc(pairs: &[(f64, f64)]) -> f64 {
-    let mut classes: Vec<f64> = pairs.iter().flat_map(|pair| [pair.0, pair.1]).collect();
-    classes.sort_by(f64::total_cmp);
+fn mcc(pairs: &[(i64, i64)]) -> f64 {
+    let mut classes: Vec<i64> = pairs.iter().flat_map(|pair| [pair.0, pair.1]).collect();
+    classes.sort_unstable();
     classes.dedup();
     let n = pairs.len() as f64;
     let right = pairs.iter().filter(|pair| pair.0 == pair.1).count() as f64;

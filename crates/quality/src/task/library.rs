@@ -10,6 +10,10 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Groups within groups, and includes within includes, end here.
 const MAX_DEPTH: usize = 16;
 
+/// Keys of a group that say nothing of its tasks.
+const STRUCTURE: [&str; 7] =
+    ["group", "group_alias", "task", "aggregate_metric_list", "metadata", "include", "tag"];
+
 /// Which file holds which task, group or tag.
 #[derive(Debug, Clone, Default)]
 pub struct Index {
@@ -88,8 +92,14 @@ impl Library<'_> {
             let members = tagged.iter().map(|task| self.member(task, overrides, suite, depth + 1));
             return Ok(members.collect::<Result<Vec<_>, _>>()?.concat());
         }
-        let path = self.index.files.get(name).map_or(name, String::as_str);
-        let mut map = self.file(path, &mut Vec::new())?;
+        let known = self.index.files.get(name);
+        let path = known.map_or(name, String::as_str);
+        let mut map = self.file(path, &mut Vec::new()).map_err(|error| match known {
+            None if error.place == name && error.hint.is_none() => {
+                error.hint("no task, group or tag has this name, so it was taken for the path of a file")
+            }
+            _ => error,
+        })?;
         if map.contains_key("group") {
             return Ok(vec![self.group(&map, path, None, overrides, suite, depth)?]);
         }
@@ -126,11 +136,9 @@ impl Library<'_> {
         let own =
             map.get("group").and_then(Value::as_str).ok_or_else(|| fault("`group` is no text".into()))?;
         let name = outer.map_or_else(|| own.to_owned(), |outer| format!("{outer}::{own}"));
-        let structure =
-            ["group", "group_alias", "task", "aggregate_metric_list", "metadata", "include", "tag"];
         let mut below: Map<String, Value> = map
             .iter()
-            .filter(|(key, _)| !structure.contains(&key.as_str()))
+            .filter(|(key, _)| !STRUCTURE.contains(&key.as_str()))
             .map(|(k, v)| (k.clone(), v.clone()))
             .collect();
         below.extend(overrides.clone());
@@ -181,9 +189,13 @@ impl Library<'_> {
             return Err(TaskError::new(path, "groups are nested too deep"));
         }
         let mut overrides = below.clone();
+        for include in config::texts(inline.get("include")) {
+            overrides.extend(self.file(&config::join(config::folder(path), &include), &mut Vec::new())?);
+        }
         overrides.extend(inline.clone());
+        overrides.shift_remove("include");
         if let Some(name) = inline.get("group").and_then(Value::as_str) {
-            overrides.shift_remove("group");
+            STRUCTURE.iter().for_each(|key| drop(overrides.shift_remove(*key)));
             return match self.index.files.contains_key(name) {
                 true => self.member(name, &overrides, suite, depth),
                 false => Ok(vec![self.group(inline, path, Some(group), below, suite, depth)?]),

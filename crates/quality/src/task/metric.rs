@@ -214,10 +214,14 @@ pub fn choice_scores(
             logprobs.iter().zip(unconditional).map(|(with, without)| with - without).collect();
         scores.push(("acc_mutual_info", right(&gains)));
     }
-    if let [Some(gold)] = gold {
-        scores.push(("f1", Score::Parts(json!([gold, predicted]))));
-        scores.push(("mcc", Score::Parts(json!([gold, predicted]))));
-        scores.push(("brier_score", Score::Parts(json!([gold, softmax(logprobs)]))));
+    if let [gold] = gold {
+        // A gold that is no choice is a class of its own, under the harness's number for it.
+        let class = gold.map_or_else(|| json!(-100), |gold| json!(gold));
+        scores.push(("f1", Score::Parts(json!([class, predicted]))));
+        scores.push(("mcc", Score::Parts(json!([class, predicted]))));
+        if gold.is_some() {
+            scores.push(("brier_score", Score::Parts(json!([class, softmax(logprobs)]))));
+        }
     }
     Ok(scores)
 }

@@ -3,16 +3,23 @@
 use super::{TaskError, yaml};
 use serde_json::Value;
 
+/// The documents of a split, made over or left out.
+pub type DocumentsFn = fn(Vec<Value>) -> Result<Vec<Value>, String>;
+/// A value of a document.
+pub type FieldFn = fn(&Value) -> Result<Value, String>;
+/// Scores by metric, of a document and of what the filters left of each request's answers.
+pub type ScoresFn = fn(&Value, &[Value]) -> Result<Vec<(String, Score)>, String>;
+
 /// What a built-in function stands for.
 #[derive(Debug, Clone, Copy)]
 pub enum Function {
     /// `process_docs`: the documents of a split, made over or left out.
-    Documents(fn(Vec<Value>) -> Result<Vec<Value>, String>),
+    Documents(DocumentsFn),
     /// `doc_to_text`, `doc_to_target`, `doc_to_choice`: a value of a document.
-    Field(fn(&Value) -> Result<Value, String>),
+    Field(FieldFn),
     /// `process_results`: scores by metric. Of each request comes what the filters left: a text, or
     /// `[log-prob, greedy]`, or a rolling log-prob.
-    Scores(fn(&Value, &[Value]) -> Result<Vec<(String, Score)>, String>),
+    Scores(ScoresFn),
     /// An `aggregation`: one number of all items' scores.
     Aggregation(fn(&[Score]) -> Option<f64>),
     /// A `metric` of a generated text: prediction and reference.

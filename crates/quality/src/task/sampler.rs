@@ -26,12 +26,12 @@ impl Draws {
         if count == 0 {
             return Ok(Vec::new());
         }
-        let others = || pool.iter().filter(|document| Some(*document) != own).collect::<Vec<_>>();
+        let others = || pool.iter().filter(|document| Some(*document) != own);
         let few = |have: usize| format!("{count} worked examples are wanted, and there are {have}");
         match self.sampler {
             Sampler::FirstN => {
-                let others = others();
-                others.get(..count).map(<[&Value]>::to_vec).ok_or_else(|| few(others.len()))
+                let first: Vec<&Value> = others().take(count).collect();
+                if first.len() < count { Err(few(first.len())) } else { Ok(first) }
             }
             Sampler::Random => {
                 let spare = usize::from(own.is_some());
@@ -45,7 +45,7 @@ impl Draws {
                     .collect();
                 if taken.len() < count {
                     // The pool holds the document more than once.
-                    let others = others();
+                    let others: Vec<&Value> = others().collect();
                     let drawn = self.random.sample(others.len(), count).ok_or_else(|| few(others.len()))?;
                     taken = drawn.into_iter().map(|at| others[at]).collect();
                 }

@@ -8,7 +8,7 @@ use minijinja::{Environment, Error, ErrorKind, State, UndefinedBehavior, Value};
 use std::fmt::Write;
 
 /// Steps after which a template is given up.
-const FUEL: u64 = 20_000_000;
+const FUEL: u64 = 5_000_000;
 
 /// Compiled templates, each under its own text as its name.
 #[derive(Debug)]
