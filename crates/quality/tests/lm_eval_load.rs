@@ -281,6 +281,16 @@ fn what_does_not_fit_is_said() {
             ),
             "cannot be used",
         ),
+        (
+            &format!("{SIMPLE}filter_list: [{{name: f, filter: [{{function: take_first_k, k: 2}}]}}]\n"),
+            "`repeats` gives 1",
+        ),
+        (
+            &format!(
+                "{SIMPLE}filter_list: [{{name: f, filter: [{{function: take_first}}, {{function: lowercase}}]}}]\n"
+            ),
+            "nothing can follow take_first",
+        ),
         (&format!("{SIMPLE}unsafe_code: true\n"), "executes code"),
         (&format!("{SIMPLE}num_fewshot: 2\nfewshot_split: train\n"), "they come from the split \"train\""),
         (&format!("{SIMPLE}num_fewshot: 2\n"), "2 worked examples are wanted, and there are 1"),

@@ -322,3 +322,26 @@ fn a_failed_answer_is_no_score() {
     assert!(task.judge(&asked[0], vec![]).is_err());
     assert!(task.judge(&asked[0], vec![scored(-1.0, true)]).is_err());
 }
+
+#[test]
+fn an_answer_on_which_a_pattern_gives_up_is_a_failure() {
+    let yaml = r"
+task: t
+test_split: test
+doc_to_text: q
+doc_to_target: gold
+filter_list:
+  - name: first
+    filter: [{function: take_first}]
+  - name: slow
+    filter: [{function: regex, regex_pattern: '(?:(?=x)x+)+(?!x)y'}, {function: take_first}]
+";
+    let task = task(yaml, json!([{"q": "?", "gold": "1"}]));
+    let (items, results) = judged(&task, vec![vec![generated(&"x".repeat(60))]]);
+    let Answer::Failed { reason } = &items[0].answers[0] else { panic!("it was judged") };
+    assert!(reason.contains("slow") && reason.contains("60 characters"), "{reason}");
+    assert_eq!((results.items, results.failed, value(&results, "exact_match").0), (0, 1, None));
+    let nan = Answer::Scored(Scored { logprob: f64::NAN, greedy: None, tokens: 1 });
+    let asked = task.items(&Options::default()).unwrap();
+    assert!(task.judge(&asked[0], vec![nan]).unwrap_err().message.contains("kind"));
+}

@@ -119,6 +119,9 @@ pub struct Config {
     pub(super) pipelines: Vec<Pipeline>,
 }
 
+/// More answers to one request are a slip.
+const MOST_REPEATS: u32 = 10_000;
+
 /// Keys that are read, or that have no effect on prompts and scores.
 const KNOWN: [&str; 37] = [
     "task",
@@ -238,8 +241,13 @@ impl Config {
             Some(Function::Scores(scorer)) => Some(scorer),
             Some(_) => return Err(read.fault("the function of `process_results` gives no scores")),
         };
+        let repeats = read.count("repeats")?.unwrap_or(1).max(1);
+        if repeats > MOST_REPEATS {
+            return Err(read.fault(&format!("`repeats` is {repeats}, and at most {MOST_REPEATS} are taken")));
+        }
         let metrics = metrics(&read, output, scorer.is_some())?;
-        let pipelines = Pipeline::list(map.get("filter_list")).map_err(|error| read.fault(&error))?;
+        let pipelines =
+            Pipeline::list(map.get("filter_list"), repeats).map_err(|error| read.fault(&error))?;
         if output != Output::Generate && pipelines.iter().any(|pipeline| !pipeline.takes_first()) {
             return Err(read.fault("its filters are for text, but it asks for log-probabilities"));
         }
@@ -259,7 +267,7 @@ impl Config {
             validation_split: read.text("validation_split")?,
             test_split: read.text("test_split")?,
             num_fewshot: read.count("num_fewshot")?,
-            repeats: read.count("repeats")?.unwrap_or(1).max(1),
+            repeats,
             generation: generation(&read, output, &shot_delimiter)?,
             description: read.text("description")?.unwrap_or_default(),
             shots,

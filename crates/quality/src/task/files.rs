@@ -167,6 +167,7 @@ fn task_hash(judged: &Judged) -> String {
     let of_all: String = judged
         .items
         .iter()
+        .filter(|item| !item.failed())
         .map(|item| format!("{}{}{}", item.doc_hash.0, item.prompt_hash.0, item.target_hash.0))
         .collect();
     Hash::of(of_all.repeat(judged.task.config().filters().count()).as_bytes()).0

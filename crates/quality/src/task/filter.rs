@@ -37,7 +37,7 @@ enum Answers {
 
 impl Pipeline {
     /// `filter_list`; without one the first answer is taken, under the name `none`.
-    pub fn list(value: Option<&Value>) -> Result<Vec<Self>, String> {
+    pub fn list(value: Option<&Value>, repeats: u32) -> Result<Vec<Self>, String> {
         let list = match value {
             None | Some(Value::Null) => {
                 return Ok(vec![Self { name: "none".to_owned(), steps: vec![Filter::TakeFirst] }]);
@@ -53,6 +53,15 @@ impl Pipeline {
                 .ok_or_else(|| format!("the filter {name:?} has no list `filter`"))?;
             let steps = steps.iter().map(Filter::new).collect::<Result<Vec<_>, _>>();
             let steps = steps.map_err(|error| format!("the filter {name:?}: {error}"))?;
+            let takes = steps.iter().position(|step| matches!(step, Filter::TakeFirst));
+            if takes.is_some_and(|at| at + 1 < steps.len()) {
+                return Err(format!("the filter {name:?}: nothing can follow take_first"));
+            }
+            if let Some(Filter::TakeFirstK(k)) = steps.iter().find(|step| step.wants() > repeats as usize) {
+                return Err(format!(
+                    "the filter {name:?}: take_first_k wants {k} answers; `repeats` gives {repeats}"
+                ));
+            }
             if pipelines.iter().any(|known| known.name == name) {
                 return Err(format!("two filters are named {name:?}"));
             }
@@ -90,6 +99,11 @@ impl Pipeline {
 }
 
 impl Filter {
+    /// Answers that it cannot do without.
+    fn wants(&self) -> usize {
+        if let Self::TakeFirstK(k) = self { *k } else { 0 }
+    }
+
     fn new(entry: &Value) -> Result<Self, String> {
         let map = entry.as_object().ok_or("a step is no map")?;
         let name = match map.get("function") {

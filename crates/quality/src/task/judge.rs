@@ -12,11 +12,12 @@ use std::collections::BTreeMap;
 
 impl Task {
     /// The item that a document and the answers to its asks come to, one answer for each ask and in the same
-    /// order. Where one failed the item has no outcome: it counts as an error, not as a wrong answer.
+    /// order. Where one failed, or a filter or metric gives up on it, the item has no outcome: it counts as an
+    /// error, not as a wrong answer.
     ///
     /// # Errors
     ///
-    /// Where answers are missing or of the wrong kind, or a filter or metric cannot work on them.
+    /// Where answers are missing or of the wrong kind.
     pub fn judge(&self, asked: &Asked, answers: Vec<Answer>) -> Result<Item, TaskError> {
         let fault = |message: String| {
             TaskError::new(format!("{}, document {}", self.config.name, asked.doc), message)
@@ -36,6 +37,15 @@ impl Task {
             answers,
             outcomes: BTreeMap::new(),
         };
+        let text = self.config.output == Output::Generate;
+        let other = item.answers.iter().any(|answer| match answer {
+            Answer::Generated(_) => !text,
+            Answer::Scored(_) => text,
+            Answer::Failed { .. } => false,
+        });
+        if other {
+            return Err(fault("an answer is not of the kind that was asked for".to_owned()));
+        }
         for answer in &mut item.answers {
             if let Answer::Scored(scored) = answer
                 && !scored.logprob.is_finite()
@@ -49,9 +59,22 @@ impl Task {
             return Ok(item);
         }
         for pipeline in &self.config.pipelines {
-            let filtered = self.filtered(pipeline, asked, &item.answers).map_err(fault)?;
-            let outcome = self.outcome(pipeline, asked, &item.answers, &filtered).map_err(fault)?;
-            item.outcomes.insert(pipeline.name.clone(), outcome);
+            let outcome = self
+                .filtered(pipeline, asked, &item.answers)
+                .and_then(|filtered| self.outcome(pipeline, asked, &item.answers, &filtered));
+            match outcome {
+                Ok(outcome) => {
+                    item.outcomes.insert(pipeline.name.clone(), outcome);
+                }
+                // A hostile answer must not end a run.
+                Err(error) => {
+                    let reason = format!("the answer could not be judged by {:?}: {error}", pipeline.name);
+                    item.outcomes.clear();
+                    item.answers.truncate(asked.asks.len() - 1);
+                    item.answers.push(Answer::Failed { reason });
+                    return Ok(item);
+                }
+            }
         }
         Ok(item)
     }
