@@ -1,6 +1,8 @@
 //! Five tasks and a group, as lm-evaluation-harness 0.4.13 ran them against a mock server
 //! (`data/lmeval_e2e.json`): the same prompts, requests in the same order, hashes, scores and result files.
 
+#![allow(clippy::unwrap_used, reason = "a test may fail here")]
+
 use quality::task::files::{self, About, Judged};
 use quality::task::{
     Asked, BOOTSTRAP_REPLICATES, Index, Library, Options, Ports, Suite, Task, TaskResults, Tokenize,
@@ -291,10 +293,10 @@ fn results_are_the_same_to_the_last_digit() {
 #[test]
 fn samples_are_the_same_and_are_read_back() {
     let run = run();
-    for t in 0..run.tasks.len() {
+    for (t, name) in NAMES.into_iter().enumerate() {
         let text = files::samples(&run.tasks[t], &run.asked[t], &run.items[t]).unwrap();
         let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-        let wanted = run.oracle["samples"][NAMES[t]].as_array().unwrap();
+        let wanted = run.oracle["samples"][name].as_array().unwrap();
         assert_eq!(lines.len(), wanted.len());
         for (ours, theirs) in lines.iter().zip(wanted) {
             for (key, theirs) in theirs.as_object().unwrap() {
@@ -316,12 +318,12 @@ fn samples_are_the_same_and_are_read_back() {
                     "target" | "resps" | "filtered_resps" => as_texts(theirs),
                     _ => theirs.clone(),
                 };
-                assert!(same(&ours[key], &theirs), "{} {key}:\n{}\nis not\n{theirs}", NAMES[t], ours[key]);
+                assert!(same(&ours[key], &theirs), "{} {key}:\n{}\nis not\n{theirs}", name, ours[key]);
             }
         }
-        let file = files::samples_name(NAMES[t], "2026-01-02T03:04:05.678901");
-        assert_eq!(files::task_of(&format!("out/model/{file}")), Some(NAMES[t]));
-        let read = files::import(NAMES[t], &text).unwrap();
+        let file = files::samples_name(name, "2026-01-02T03:04:05.678901");
+        assert_eq!(files::task_of(&format!("out/model/{file}")), Some(name));
+        let read = files::import(name, &text).unwrap();
         assert_eq!(read.len(), run.items[t].len());
         for (read, own) in read.iter().zip(&run.items[t]) {
             let key = |item: &Item| {

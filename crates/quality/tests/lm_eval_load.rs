@@ -1,5 +1,7 @@
 //! Loading tasks: includes, groups, tags, ports, YAML as Python reads it, and files that are refused.
 
+#![allow(clippy::unwrap_used, reason = "a test may fail here")]
+
 use quality::task::{
     Function, Index, Library, Options, Port, Ports, Score, Suite, Task, TaskError, documents,
     documents::Format,
@@ -272,6 +274,7 @@ fn what_does_not_fit_is_said() {
         ("- a\n", "no such file"),
         ("task: [t\n", "no such file"),
         (&format!("{SIMPLE}num_fewshot: many\n"), "`num_fewshot` is \"many\""),
+        (&format!("{SIMPLE}repeats: 4000000000\n"), "at most 10000"),
         (&format!("{SIMPLE}nonsense: 1\n"), "`nonsense` is not known"),
         (&format!("{SIMPLE}output_type: guess\n"), "\"guess\" is not known"),
         (&format!("{SIMPLE}metric_list: [{{metric: bleu}}]\n"), "\"bleu\" is not supported"),

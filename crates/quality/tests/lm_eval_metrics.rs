@@ -1,6 +1,8 @@
 //! Metrics, standard errors, windows and filters with the values of lm-evaluation-harness 0.4.13
 //! (`data/lm_eval_metrics.json`, `data/extraction_filters.json`).
 
+#![allow(clippy::unwrap_used, reason = "a test may fail here")]
+
 use quality::task::{
     ExactMatch, Index, Library, Options, Ports, Task, TaskResults, argmax, choice_scores, group_mean,
     pooled_stderr, rolling_windows, softmax, unweighted_stderr, wikitext_detokenize,

@@ -1,6 +1,8 @@
 //! GSM8K's prompts as lm-evaluation-harness 0.4.13 makes them (`data/gsm8k_prompts.json`), from its own task
 //! files and rows of the data set (`data/gsm8k_rows.json`).
 
+#![allow(clippy::unwrap_used, reason = "a test may fail here")]
+
 use quality::task::{Index, Layout, Library, Options, Ports, Task, hashed_text};
 use quality::{Ask, Hash, Prompt, Role};
 use serde_json::{Value, json};

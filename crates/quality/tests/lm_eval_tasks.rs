@@ -1,6 +1,8 @@
 //! Made-up tasks in many shapes, with prompts, hashes, filtered answers and scores as lm-evaluation-harness
 //! 0.4.13 gave them (`data/lm_eval_tasks.json`).
 
+#![allow(clippy::unwrap_used, reason = "a test may fail here")]
+
 use quality::task::{
     Index, Layout, Library, Options, Ports, Task, documents, documents::Format, hashed_text,
 };
