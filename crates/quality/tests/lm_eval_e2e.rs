@@ -341,12 +341,33 @@ fn samples_are_the_same_and_are_read_back() {
                     (&read.outcomes[filter].scores, &read.outcomes[filter].parts),
                     (&outcome.scores, &outcome.parts)
                 );
+                assert_eq!(read.outcomes[filter].extracted, outcome.extracted);
             }
         }
         // A task's results need no more than what the file keeps.
         let again = run.tasks[t].results(&read, &Options::default(), 1000);
         let values = |results: &TaskResults| results.metrics.iter().map(|m| m.value).collect::<Vec<_>>();
         assert_eq!(values(&again), values(&run.results[t]));
+    }
+    let line = json!({
+        "doc_id": 0, "arguments": {"gen_args_0": {"arg_0": "x", "arg_1": {}}}, "resps": [["a"]], "filter": "f",
+        "filtered_resps": ["a"], "metrics": [], "doc_hash": "", "prompt_hash": "", "target_hash": "",
+    });
+    assert_eq!(files::import("t", &line.to_string()).unwrap().len(), 1);
+    let wrong = [
+        ("doc_id", json!(-1)),
+        ("arguments", json!([])),
+        ("arguments", json!({"gen_args_0": {"arg_0": "x", "arg_1": 5}})),
+        ("arguments", json!({"gen_args_0": {"arg_0": "x", "arg_1": "y"}})),
+        ("resps", json!([["a"], ["b"]])),
+        ("resps", json!([[1]])),
+        ("filter", Value::Null),
+        ("doc_hash", json!(7)),
+    ];
+    for (key, value) in wrong {
+        let mut line = line.clone();
+        line[key] = value;
+        assert!(files::import("t", &line.to_string()).is_err(), "{line}");
     }
     assert!(files::import("t", "{}\n").is_err());
     assert!(files::import("t", "x\n").unwrap_err().to_string().starts_with("t, line 1"));

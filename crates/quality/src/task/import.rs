@@ -1,8 +1,8 @@
 //! Sample files of the harness as items: a baseline that was measured elsewhere.
 
-use super::TaskError;
+use super::{TaskError, argmax};
 use crate::{Answer, Ask, Generate, Generated, Hash, Item, Outcome, Prompt, Scored};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
 /// The items of a sample file, one for each document, with an outcome for each filter. `task` is its name, as
@@ -67,8 +67,7 @@ fn imported(task: &str, line: &Value) -> Result<(Item, String, Outcome), String>
             }
         }
     }
-    let first = line["filtered_resps"].as_array().and_then(|list| list.first().cloned());
-    outcome.extracted = first.filter(|value| value.as_str() != Some(super::filter::INVALID));
+    outcome.extracted = extracted(&asks, &answers, &line["filtered_resps"]);
     let item = Item {
         task: task.to_owned(),
         doc,
@@ -82,6 +81,30 @@ fn imported(task: &str, line: &Value) -> Result<(Item, String, Outcome), String>
         outcomes: BTreeMap::new(),
     };
     Ok((item, filter, outcome))
+}
+
+/// What a task's own judge keeps: the filtered text, the place of the likeliest choice, or the score.
+fn extracted(asks: &[Ask], answers: &[Answer], filtered: &Value) -> Option<Value> {
+    let scored = |answer: &Answer| match answer {
+        Answer::Scored(scored) => Some((scored.logprob, scored.greedy)),
+        _ => None,
+    };
+    // Choices without a context, after those with one, are for the mutual information alone.
+    let bare = |ask: &Ask| matches!(ask, Ask::Score { context, .. } if context.is_empty());
+    let all_bare = asks.first().is_some_and(bare);
+    let choices: Option<Vec<(f64, Option<bool>)>> = asks
+        .iter()
+        .zip(answers)
+        .filter(|(ask, _)| all_bare || !bare(ask))
+        .map(|(_, answer)| scored(answer))
+        .collect();
+    match choices.as_deref() {
+        Some([(logprob, None)]) => Some(json!(logprob)),
+        Some([(logprob, greedy)]) => Some(json!([logprob, greedy])),
+        Some([]) => None,
+        Some(several) => Some(json!(argmax(&several.iter().map(|one| one.0).collect::<Vec<_>>()))),
+        None => filtered.get(0).cloned().filter(|value| value.as_str() != Some(super::filter::INVALID)),
+    }
 }
 
 fn imported_ask(argument: &Value) -> Result<Ask, String> {
