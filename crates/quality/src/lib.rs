@@ -9,6 +9,7 @@ pub mod files;
 mod item;
 pub mod python;
 pub mod score;
+pub mod task;
 mod tokens;
 
 pub use ask::{Answer, Ask, Generate, Generated, Message, Prompt, Role, Scored};

@@ -1,6 +1,8 @@
 //! Python's random numbers, regular expressions and texts, against values that CPython 3.11.7 gave
 //! (`data/python_random.json`) or that its documentation states.
 
+#![allow(clippy::unwrap_used, clippy::float_cmp, reason = "a test may fail here; equality is meant")]
+
 use quality::python::{self, Pattern, Random};
 use serde_json::{Value, json};
 

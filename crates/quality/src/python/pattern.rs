@@ -50,6 +50,19 @@ impl Pattern {
         Ok(Self { source: pattern.to_owned(), compiled })
     }
 
+    /// Any character of Unicode's categories of punctuation (`unicodedata.category` beginning with P).
+    ///
+    /// # Errors
+    ///
+    /// Never in practice: the pattern is fixed.
+    pub fn unicode_punctuation() -> Result<Self, PatternError> {
+        let source = "\\p{P}".to_owned();
+        match fancy_regex::Regex::new(&source) {
+            Ok(compiled) => Ok(Self { source, compiled }),
+            Err(error) => Err(PatternError::Unreadable { pattern: source, why: error.to_string() }),
+        }
+    }
+
     /// The pattern as it was given.
     #[must_use]
     pub fn source(&self) -> &str {
