@@ -4,6 +4,7 @@
 
 mod ask;
 mod item;
+pub mod stats;
 
 pub use ask::{Answer, Ask, Generate, Generated, Message, Prompt, Role, Scored};
 pub use item::{Hash, Item, Outcome};
