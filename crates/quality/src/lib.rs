@@ -3,6 +3,7 @@
 //! Pure: no clock, no files, no sockets. Tasks give [`Ask`]s; whoever talks to the server gives [`Answer`]s.
 
 mod ask;
+pub mod divergence;
 mod item;
 pub mod stats;
 

@@ -5,7 +5,7 @@ use measure::interval::{clopper_pearson, wilson};
 use proptest::prelude::*;
 use quality::stats::*;
 use rand_chacha::ChaCha8Rng;
-use rand_core::{Rng as _, SeedableRng as _};
+use rand_core::SeedableRng as _;
 use serde_json::Value;
 
 /// Made by SciPy and statsmodels.
