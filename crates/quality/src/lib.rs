@@ -3,7 +3,9 @@
 //! Pure: no clock, no files, no sockets. Tasks give [`Ask`]s; whoever talks to the server gives [`Answer`]s.
 
 mod ask;
+pub mod breakage;
 pub mod divergence;
+pub mod gate;
 mod item;
 pub mod stats;
 

@@ -13,5 +13,5 @@ mod windows;
 pub use compare::{Agreement, Delta, Divergence, Kl, KlKind, LogRatio, divergence};
 pub use identical::{Identity, Unit as IdentityUnit, first_difference, identity};
 pub use perplexity::{Definition, Perplexity, Unit, perplexity};
-pub use position::{Position, TopK};
+pub use position::{Position, TopK, positions, put_positions};
 pub use windows::{Bos, Window, Windows};

@@ -2,6 +2,9 @@
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::{Map, Value};
+
+use crate::Item;
 
 /// Kept as whole hundred-thousandths of a nat: finer than the noise of an engine's own arithmetic.
 const PER_NAT: f64 = 1e5;
@@ -99,4 +102,21 @@ impl<'de> Deserialize<'de> for Position {
         let top = TopK { entries: pairs.collect::<Result<_, _>>()?, tail: (*tail >= 0).then(|| logprob(*tail)) };
         Ok(Self { target: id(*target)?, logprob: logprob(*own), top })
     }
+}
+
+/// Where a journal keeps the positions of an item: among the parts of an outcome.
+const PART: &str = "positions";
+
+/// Puts the positions of an item among the parts of an outcome.
+pub fn put_positions(parts: &mut Map<String, Value>, positions: &[Position]) {
+    // Numbers in lists always serialise.
+    let value = serde_json::to_value(positions).unwrap_or(Value::Null);
+    parts.insert(PART.to_owned(), value);
+}
+
+/// The positions that an item carries, of the first outcome that has them; `None`: it carries none, or
+/// they cannot be read.
+pub fn positions(item: &Item) -> Option<Vec<Position>> {
+    let part = item.outcomes.values().find_map(|outcome| outcome.parts.get(PART))?;
+    Vec::<Position>::deserialize(part).ok()
 }

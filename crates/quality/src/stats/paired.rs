@@ -48,8 +48,8 @@ pub struct Paired {
     /// Where every score is 0 or 1.
     pub cells: Option<Cells>,
     /// Sums of squares and products about the means.
-    base_squares: f64,
-    new_squares: f64,
+    pub(crate) base_squares: f64,
+    pub(crate) new_squares: f64,
     products: f64,
 }
 

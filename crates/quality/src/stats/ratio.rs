@@ -71,6 +71,10 @@ pub fn non_inferiority(paired: &Paired, tau: f64, alpha: f64) -> NonInferiority 
         // Of variables within 1 below and as far above as they are seen below 0.
         p_fail = p_fail.max((-(paired.n as f64) * paired.excess(tau).abs().ln_1p()).exp());
     }
+    if fewest.is_none() {
+        // A baseline that can nothing is no baseline.
+        (p_pass, p_fail) = (1.0, 1.0);
+    }
     let decision = if p_pass <= alpha {
         Decision::Pass
     } else if p_fail <= alpha {

@@ -58,6 +58,18 @@ pub fn needed_as_observed(paired: &Paired, tau: f64, alpha: f64, power: f64) -> 
     Some(Needed { questions, pass: mean > 0.0 })
 }
 
+/// Questions that show an equal server to be equal, with as many flips as were seen and one more: those
+/// that may be, and were not seen. `None`: the baseline scores nothing.
+pub fn needed_if_equal(paired: &Paired, tau: f64, alpha: f64, power: f64) -> Option<u64> {
+    let n = paired.n as f64;
+    if paired.cells.is_none() {
+        let variance = paired.squares(tau) / (n - 1.0).max(1.0);
+        return needed((1.0 - tau) * paired.base, variance, alpha, power);
+    }
+    let most = 2.0 * paired.base.min(1.0 - paired.base);
+    needed_paired(paired.base, (paired.discordance() + 1.0 / n).min(most), tau, alpha, power)
+}
+
 /// The chance that `n` questions give new ≥ τ × base, the bare comparison of two accuracies, where the
 /// truth is `base` and `ratio × base`. `None`: no such pair exists.
 pub fn bare_ratio_passes(base: f64, discordance: f64, ratio: f64, tau: f64, n: u64) -> Option<f64> {
