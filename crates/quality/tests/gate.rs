@@ -109,7 +109,11 @@ fn a_server_against_itself_passes() {
     let task = &report.tasks[0];
     assert_eq!((task.n, task.flips.lost, task.flips.gained, task.ratio), (500, 0, 0, Some(1.0)));
     assert!(report.breakage.iter().all(|b| b.state == State::Fine));
-    assert!(report.answer.starts_with("PASS: the new server keeps at least 95\u{a0}% of"), "{}", report.answer);
+    assert!(
+        report.answer.starts_with("PASS: the new server keeps at least 95\u{a0}% of"),
+        "{}",
+        report.answer
+    );
     // The order of a journal means nothing.
     let turned: Vec<Item> = base.iter().rev().cloned().collect();
     assert_eq!(gate(&base, &turned), report);
@@ -181,7 +185,11 @@ fn a_server_that_always_says_the_same_is_caught() {
     let found = |report: &Report, kind: Kind| report.breakage.iter().find(|b| b.kind == kind).cloned();
     let constant = found(&report, Kind::ConstantAnswer).unwrap();
     assert_eq!((constant.state, report.verdict), (State::Broken, Decision::Fail));
-    assert!(report.answer.contains("every one of 100\u{a0}documents has the same answer"), "{}", report.answer);
+    assert!(
+        report.answer.contains("every one of 100\u{a0}documents has the same answer"),
+        "{}",
+        report.answer
+    );
     // Every score is the same, though half of them are right before and after.
     let half: Vec<Item> = new
         .iter()
@@ -279,14 +287,20 @@ fn other_prompts_are_told_and_other_targets_are_no_pass() {
     assert_eq!((report.verdict, report.pairing.targets_differ), (Decision::Inconclusive, 1));
     let extra = [base.clone(), journal("arc", 3, 1)].concat();
     let report = gate(&base, &extra);
-    assert_eq!((report.pairing.extra, report.pairing.tasks_extra.as_slice()), (3, ["arc".to_owned()].as_slice()));
+    assert_eq!(
+        (report.pairing.extra, report.pairing.tasks_extra.as_slice()),
+        (3, ["arc".to_owned()].as_slice())
+    );
 }
 
 #[test]
 fn repeats_are_one_document_and_a_document_may_come_twice() {
     let repeated = |right: &dyn Fn(u64, u32) -> bool| -> Vec<Item> {
         let each = |doc| (0..4).map(move |repeat| (doc, repeat));
-        (0..150).flat_map(each).map(|(doc, repeat)| Item { repeat, ..item("t", doc, right(doc, repeat)) }).collect()
+        (0..150)
+            .flat_map(each)
+            .map(|(doc, repeat)| Item { repeat, ..item("t", doc, right(doc, repeat)) })
+            .collect()
     };
     let base = repeated(&|doc, _| doc < 120);
     let new = repeated(&|doc, repeat| doc < 120 && (doc > 0 || repeat > 0));
@@ -329,15 +343,20 @@ fn the_bare_ratio_says_how_often_it_is_wrong() {
     let base = journal("mmlu_pro", 500, 150);
     // 143 of 150 is 0.953: it passes as it stands, where nothing can be told.
     let mut new = journal("mmlu_pro", 500, 110);
-    new.iter_mut().filter(|item| (300..333).contains(&item.doc)).for_each(|i| *i = item("mmlu_pro", i.doc, true));
+    new.iter_mut()
+        .filter(|item| (300..333).contains(&item.doc))
+        .for_each(|i| *i = item("mmlu_pro", i.doc, true));
     assert_eq!(gate(&base, &new).verdict, Decision::Inconclusive);
     let settings = Settings { rule: Rule::BareRatio, ..quick() };
     let report = compare(&base, &new, None, &settings).unwrap();
     assert_eq!((report.verdict, report.exit_code), (Decision::Pass, 0));
     let bare = report.tasks[0].bare_ratio;
     // Of the tables at 0.30 and a discordance of 0.15: 19 % and 19 %.
-    assert!((bare.fails_equal.unwrap() - 0.19).abs() < 0.01 && (bare.passes_worse.unwrap() - 0.19).abs() < 0.01);
-    let said = report.warnings.iter().any(|w| w.contains("an equal server fails 18.") || w.contains("fails 19."));
+    assert!(
+        (bare.fails_equal.unwrap() - 0.19).abs() < 0.01 && (bare.passes_worse.unwrap() - 0.19).abs() < 0.01
+    );
+    let said =
+        report.warnings.iter().any(|w| w.contains("an equal server fails 18.") || w.contains("fails 19."));
     assert!(said, "{:?}", report.warnings);
 }
 
@@ -368,7 +387,10 @@ fn divergence_and_identity_of_what_journals_carry() {
     assert!(kl.kind == KlKind::Full && kl.mean == 0.0 && itself.divergence[0].divergence.positions == 1000);
     let report = compare(&base, &new, Some((&base, &base)), &settings).unwrap();
     assert_eq!((report.verdict, report.divergence[0].decision), (Decision::Fail, Some(Decision::Fail)));
-    assert!(report.answer.contains("nats a token, against 0 of one server twice; limit 0.05"), "{}", report.answer);
+    assert!(report.answer.contains("on text the divergence is 0."), "{}", report.answer);
+    assert!(report.answer.ends_with("nats a token (limit 0.05)"), "{}", report.answer);
+    let words = &report.divergence[0].words;
+    assert!(words.contains("nats a token, against 0 of one server twice, limit 0.05;"), "{words}");
     // Without a limit it is told.
     assert_eq!(gate(&base, &new).verdict, Decision::Pass);
     // Without positions a limit is not kept.
@@ -378,7 +400,10 @@ fn divergence_and_identity_of_what_journals_carry() {
     let mut other = base.clone();
     generated(&mut other[0]).text = "The cat".to_owned();
     let identity = &gate(&base, &other).identity[0];
-    assert_eq!((identity.identity.pairs, identity.identity.identical, identity.identity.earliest), (100, 99, Some(4)));
+    assert_eq!(
+        (identity.identity.pairs, identity.identity.identical, identity.identity.earliest),
+        (100, 99, Some(4))
+    );
 }
 
 #[test]

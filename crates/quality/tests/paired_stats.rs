@@ -69,8 +69,7 @@ fn the_ratio_with_the_variance_of_the_data_as_scipy() {
     let cases = rows(&oracle("noninferiority_ratio")["cases"]);
     assert_eq!(cases.len(), 5);
     for row in cases {
-        let (n, base, lost, gained) =
-            (u(&row, "n"), u(&row, "base_correct"), u(&row, "n10"), u(&row, "n01"));
+        let (n, base, lost, gained) = (u(&row, "n"), u(&row, "base_correct"), u(&row, "n10"), u(&row, "n01"));
         let cells = Cells { both: base - lost, lost, gained, neither: n - base - gained };
         let paired = Paired::of_cells(cells).unwrap();
         let got = wald(&paired, 0.95, 0.05);
@@ -97,7 +96,8 @@ fn the_error_rates_of_the_bare_ratio() {
     assert_eq!(cases.len(), 24);
     for row in cases {
         let (base, d) = (f(&row, "p_base"), f(&row, "discordance"));
-        for (name, ratio) in [("1.0", 1.0), ("0.98", 0.98), ("0.95", 0.95), ("0.92", 0.92), ("0.9", 0.9), ("0.85", 0.85)]
+        for (name, ratio) in
+            [("1.0", 1.0), ("0.98", 0.98), ("0.95", 0.95), ("0.92", 0.92), ("0.9", 0.9), ("0.85", 0.85)]
         {
             let want = &row[format!("pass@ratio{name}").as_str()];
             let got = bare_ratio_passes(base, d, ratio, 0.95, 500);
@@ -205,7 +205,8 @@ fn constrained_variance(cells: &Cells, tau: f64) -> f64 {
 
 #[test]
 fn the_variance_of_the_score_test_is_that_of_the_likeliest_cells() {
-    for (both, lost, gained, neither) in [(110, 40, 40, 310), (45, 5, 1, 9), (380, 20, 18, 82), (7, 3, 0, 2)] {
+    for (both, lost, gained, neither) in [(110, 40, 40, 310), (45, 5, 1, 9), (380, 20, 18, 82), (7, 3, 0, 2)]
+    {
         let cells = Cells { both, lost, gained, neither };
         let paired = Paired::of_cells(cells).unwrap();
         let want = constrained_variance(&cells, 0.95);
@@ -284,9 +285,14 @@ fn draw(rng: &mut ChaCha8Rng, truth: &Truth) -> Cells {
 fn error_rates_at_the_limit() {
     let mut rng = ChaCha8Rng::seed_from_u64(7);
     let allowed = 41;
-    for (base, discordance, n) in
-        [(0.3, 0.15, 500), (0.3, 0.03, 500), (0.6, 0.08, 200), (0.8, 0.08, 500), (0.9, 0.06, 120), (0.95, 0.05, 80)]
-    {
+    for (base, discordance, n) in [
+        (0.3, 0.15, 500),
+        (0.3, 0.03, 500),
+        (0.6, 0.08, 200),
+        (0.8, 0.08, 500),
+        (0.9, 0.06, 120),
+        (0.95, 0.05, 80),
+    ] {
         let truth = Truth { base, discordance, ratio: 0.95, n };
         let (mut passed, mut failed) = (0, 0);
         for _ in 0..500 {
@@ -320,7 +326,13 @@ fn error_rates_of_fractions_at_the_limit() {
             .map(|_| {
                 // Means: 0.5 and 0.05 × 1 + 0.85 × 0.5 = 0.475.
                 let (base, u) = (0.25 + 0.5 * unit(), unit());
-                let new = if u < 0.10 { 0.0 } else if u < 0.15 { 1.0 } else { base };
+                let new = if u < 0.10 {
+                    0.0
+                } else if u < 0.15 {
+                    1.0
+                } else {
+                    base
+                };
                 Scores { base, new }
             })
             .collect();
@@ -343,7 +355,10 @@ fn the_bootstrap_agrees_with_the_formula_and_repeats() {
     let (low, high) = (got.excess.low.unwrap(), got.excess.high.unwrap());
     let (t_low, t_high) = (wald.excess_bounds.low.unwrap(), wald.excess_bounds.high.unwrap());
     let width = t_high - t_low;
-    assert!((low - t_low).abs() < 0.08 * width && (high - t_high).abs() < 0.08 * width, "{low} {high} {wald:?}");
+    assert!(
+        (low - t_low).abs() < 0.08 * width && (high - t_high).abs() < 0.08 * width,
+        "{low} {high} {wald:?}"
+    );
     assert_eq!(bootstrap(std::slice::from_ref(&x), 2000, 5, 0.05), Some(got));
     assert_ne!(bootstrap(std::slice::from_ref(&x), 2000, 6, 0.05), Some(got));
     // Strata of equal values do not vary.

@@ -5,9 +5,8 @@ use record::ServerSample;
 /// The samples of a page in Prometheus' text format: name, text between the braces, value. Of a
 /// tensor-parallel group only the first rank's: SGLang counts each rank with the same work.
 pub fn samples(page: &str) -> impl Iterator<Item = (&str, &str, f64)> {
-    all_samples(page).filter(|(_, labels, _)| {
-        !labels.contains("tp_rank=\"") || labels.contains("tp_rank=\"0\"")
-    })
+    all_samples(page)
+        .filter(|(_, labels, _)| !labels.contains("tp_rank=\"") || labels.contains("tp_rank=\"0\""))
 }
 
 fn all_samples(page: &str) -> impl Iterator<Item = (&str, &str, f64)> {

@@ -100,11 +100,9 @@ fn has(kind: Kind, item: &Item, filter: &str) -> Option<bool> {
         return None;
     }
     match kind {
-        Kind::Truncated => {
-            generated(item).any(|g| g.finish_reason.is_some()).then(|| {
-                generated(item).any(|g| g.finish_reason.as_deref() == Some("length"))
-            })
-        }
+        Kind::Truncated => generated(item)
+            .any(|g| g.finish_reason.is_some())
+            .then(|| generated(item).any(|g| g.finish_reason.as_deref() == Some("length"))),
         Kind::Empty => Some(generated(item).any(|g| g.text.trim().is_empty())),
         Kind::Unparsed => item.outcomes.get(filter).map(|outcome| outcome.extracted.is_none()),
         _ => None,

@@ -87,9 +87,8 @@ impl Serialize for Position {
 impl<'de> Deserialize<'de> for Position {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let numbers = Vec::<i64>::deserialize(deserializer)?;
-        let wrong = || {
-            D::Error::custom("a position is [target, cost, tail or -1, id, cost, ...], all from 0 on")
-        };
+        let wrong =
+            || D::Error::custom("a position is [target, cost, tail or -1, id, cost, ...], all from 0 on");
         let id = |n: i64| u32::try_from(n).map_err(|_| wrong());
         let [target, own, tail, entries @ ..] = numbers.as_slice() else { return Err(wrong()) };
         if *own < 0 || *tail < -1 || entries.len() % 2 != 0 {
@@ -99,7 +98,8 @@ impl<'de> Deserialize<'de> for Position {
             [token, cost] if *cost >= 0 => Ok((id(*token)?, logprob(*cost))),
             _ => Err(wrong()),
         });
-        let top = TopK { entries: pairs.collect::<Result<_, _>>()?, tail: (*tail >= 0).then(|| logprob(*tail)) };
+        let top =
+            TopK { entries: pairs.collect::<Result<_, _>>()?, tail: (*tail >= 0).then(|| logprob(*tail)) };
         Ok(Self { target: id(*target)?, logprob: logprob(*own), top })
     }
 }

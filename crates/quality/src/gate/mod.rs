@@ -155,4 +155,3 @@ fn verdict(report: &Report) -> Decision {
         Decision::Pass
     }
 }
-

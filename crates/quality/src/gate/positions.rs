@@ -25,8 +25,7 @@ pub(super) fn diverges(
     let divergence = found?;
     let noise = again.and_then(|again| compared(again).0);
     let decision = settings.kl_limit.map(|limit| within(&divergence, limit, settings.alpha));
-    let mut out =
-        TaskDivergence { task: name.to_owned(), divergence, noise, decision, words: String::new() };
+    let mut out = TaskDivergence { task: name.to_owned(), divergence, noise, decision, words: String::new() };
     out.words = words::diverges(&out, settings);
     Some(out)
 }

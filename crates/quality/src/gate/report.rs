@@ -28,6 +28,8 @@ pub struct Noise {
     pub lost: u64,
     /// Documents that got better.
     pub gained: u64,
+    /// Share of documents that differ.
+    pub discordance: f64,
     /// Second over first score; `null`: the first is 0.
     pub ratio: Option<f64>,
     /// Of the baseline against itself; must not be a FAIL.

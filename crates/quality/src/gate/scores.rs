@@ -112,7 +112,14 @@ fn gather<'a>(pairs: &[Pair<'a>], filter: &'a str, metric: &'a str, settings: &S
         let n = sum.answers as f64;
         Document { scores: Scores { base: sum.base / n, new: sum.new / n }, category: sum.category }
     };
-    Metric { filter, metric, documents: documents.into_values().map(mean).collect(), answers, missing, unscored }
+    Metric {
+        filter,
+        metric,
+        documents: documents.into_values().map(mean).collect(),
+        answers,
+        missing,
+        unscored,
+    }
 }
 
 /// The place of the metric that a task is judged by; `None`: no metric can be.

@@ -92,7 +92,11 @@ impl Settings {
             );
         }
         if !inside(self.alpha, 0.0, 0.5) {
-            return error("alpha", self.alpha, "between 0 and 0.5, both excluded (0.05: one error in twenty)");
+            return error(
+                "alpha",
+                self.alpha,
+                "between 0 and 0.5, both excluded (0.05: one error in twenty)",
+            );
         }
         if !inside(self.power, 0.5, 1.0) {
             return error("power", self.power, "between 0.5 and 1, both excluded");

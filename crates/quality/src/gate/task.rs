@@ -83,7 +83,15 @@ pub(super) fn noise(metric: &Metric<'_>, settings: &Settings) -> Option<Noise> {
     let scores: Vec<Scores> = metric.documents.iter().map(|d| d.scores).collect();
     let paired = Paired::of(&scores)?;
     let decision = non_inferiority(&paired, settings.ratio, settings.alpha).decision;
-    Some(Noise { n: paired.n, lost: paired.lost, gained: paired.gained, ratio: paired.ratio(), decision })
+    let (lost, gained) = (paired.lost, paired.gained);
+    Some(Noise {
+        n: paired.n,
+        lost,
+        gained,
+        discordance: paired.discordance(),
+        ratio: paired.ratio(),
+        decision,
+    })
 }
 
 fn score(paired: &Paired, value: f64, squares: f64) -> Score {

@@ -63,7 +63,10 @@ pub(super) fn doubts(report: &mut Report) {
         ));
     }
     if report.settings.kl_limit.is_some() && report.divergence.iter().all(|d| d.divergence.kl.is_none()) {
-        out.push("a limit on the divergence was set, and the journals carry no likeliest tokens of both".to_owned());
+        out.push(
+            "a limit on the divergence was set, and the journals carry no likeliest tokens of both"
+                .to_owned(),
+        );
     }
     report.doubts = out;
 }
@@ -135,7 +138,10 @@ fn pairing(report: &Report) -> Vec<String> {
         false => "counted as lost; if the new run is a part on purpose, compare the pairs only",
     };
     if p.missing > 0 {
-        out.push(format!("{} of the baseline missing from the new journal: {counts_as}", counted(p.missing, "item")));
+        out.push(format!(
+            "{} of the baseline missing from the new journal: {counts_as}",
+            counted(p.missing, "item")
+        ));
     }
     if p.new_failed > 0 {
         out.push(format!("{} failed on the new server: counted as lost", counted(p.new_failed, "item")));
@@ -179,17 +185,17 @@ fn one(task: &TaskReport, settings: &Settings) -> String {
     if settings.rule == Rule::BareRatio {
         let ratio = task.ratio.map_or_else(String::new, percent);
         return match task.decision {
-            Decision::Pass => format!("{ratio} of the baseline's score, as it stands; asked: {limit}"),
-            _ => format!("only {ratio} of the baseline's score, as it stands; asked: {limit}"),
+            Decision::Pass => format!("keeps {ratio} of the baseline's score as it stands (asked: {limit})"),
+            _ => format!("keeps only {ratio} of the baseline's score as it stands (asked: {limit})"),
         };
     }
     match task.decision {
         Decision::Pass => format!(
-            "keeps at least {} of the baseline's score; asked: {limit}",
+            "keeps at least {} of the baseline's score (asked: {limit})",
             task.bounds.low.map_or_else(|| limit.clone(), |low| percent(low.max(settings.ratio)))
         ),
         Decision::Fail => format!(
-            "keeps at most {} of the baseline's score; asked: {limit}",
+            "keeps at most {} of the baseline's score (asked: {limit})",
             task.bounds.high.map_or_else(|| limit.clone(), |high| percent(high.min(settings.ratio)))
         ),
         Decision::Inconclusive if task.fewest.is_some_and(|fewest| fewest > task.n) => format!(
@@ -216,7 +222,8 @@ fn decides(task: &TaskReport, settings: &Settings) -> Option<String> {
         let end = if needed.pass { "PASS" } else { "FAIL" };
         format!("about {} for a {end} if the truth is what was seen", counted(needed.questions, "document"))
     });
-    let equal = task.needed_if_equal.map(|n| format!("about {} to show an equal server to be equal", count(n)));
+    let equal =
+        task.needed_if_equal.map(|n| format!("about {} to show an equal server to be equal", count(n)));
     let parts: Vec<String> = seen.into_iter().chain(equal).collect();
     let have = count(task.n);
     Some(match parts.is_empty() {
@@ -251,19 +258,19 @@ pub(super) fn diverges(d: &TaskDivergence, settings: &Settings) -> String {
     let mut parts = Vec::new();
     if let Some(kl) = &of.kl {
         let how = match kl.kind {
-            KlKind::Full => "a divergence of".to_owned(),
+            KlKind::Full => String::new(),
             KlKind::LowerBound => format!(
-                "a divergence of at least ({} to {} tokens compared, {} left over)",
+                " (a lower bound: {} to {} tokens compared, {} left over)",
                 kl.fewest,
                 kl.most,
                 percent(kl.left_over)
             ),
         };
-        let limit = settings.kl_limit.map_or_else(String::new, |limit| format!("; limit {limit}"));
+        let limit = settings.kl_limit.map_or_else(String::new, |limit| format!(", limit {limit}"));
         let noise = d.noise.as_ref().and_then(|n| n.kl.as_ref());
         let noise =
             noise.map_or_else(String::new, |n| format!(", against {} of one server twice", number(n.mean)));
-        parts.push(format!("{how} {} nats a token{noise}{limit}", number(kl.mean)));
+        parts.push(format!("a divergence of {} nats a token{noise}{limit}{how}", number(kl.mean)));
     }
     if let Some(same) = of.same_top {
         parts.push(format!("the same likeliest token at {} of positions", percent(same.share)));
@@ -276,6 +283,15 @@ pub(super) fn diverges(d: &TaskDivergence, settings: &Settings) -> String {
     format!("{}: {}", counted(of.positions, "position"), parts.join("; "))
 }
 
+/// The divergence against its limit.
+fn over_limit(d: &TaskDivergence, settings: &Settings) -> String {
+    let kl = d.divergence.kl.as_ref();
+    let bound = if kl.is_some_and(|kl| kl.kind == KlKind::LowerBound) { "at least " } else { "" };
+    let mean = kl.map_or("not known".to_owned(), |kl| format!("{bound}{} nats a token", number(kl.mean)));
+    let limit = settings.kl_limit.map_or_else(String::new, |limit| format!(" (limit {limit})"));
+    format!("on {} the divergence is {mean}{limit}", d.task)
+}
+
 pub(super) fn identical(task: &str, identity: &Identity, noise: Option<&Identity>) -> String {
     let unit = match identity.unit {
         IdentityUnit::Tokens => "token",
@@ -283,7 +299,11 @@ pub(super) fn identical(task: &str, identity: &Identity, noise: Option<&Identity
     };
     let parts = match (identity.earliest, identity.median) {
         (Some(earliest), Some(median)) => {
-            format!("; the others part at {unit} {} at the earliest, {} in the middle", count(earliest), count(median))
+            format!(
+                "; the earliest difference is at {unit} {}, the median at {}",
+                count(earliest),
+                count(median)
+            )
         }
         _ => String::new(),
     };
@@ -314,7 +334,9 @@ fn answer(report: &Report) -> String {
                 (n, _) => format!("each of {}", counted(n as u64, "task")),
             };
             match settings.rule {
-                Rule::BareRatio => format!("{word}: at least {limit} of the baseline's score on {on}, as it stands"),
+                Rule::BareRatio => {
+                    format!("{word}: at least {limit} of the baseline's score on {on}, as it stands")
+                }
                 Rule::NonInferiority => format!(
                     "{word}: the new server keeps at least {limit} of the baseline's score on {on} ({}), and nothing is broken",
                     confidence(settings)
@@ -328,19 +350,23 @@ fn answer(report: &Report) -> String {
                 .filter(|b| b.state == State::Broken)
                 .map(|b| format!("on {}, {}", b.task, broken(b)))
                 .collect();
-            parts.extend(in_state(Decision::Fail).map(|task| format!("on {} the new server {}", task.task, task.words)));
+            parts.extend(
+                in_state(Decision::Fail)
+                    .map(|task| format!("on {} the new server {}", task.task, task.words)),
+            );
             let limits = report.divergence.iter().filter(|d| d.decision == Some(Decision::Fail));
-            parts.extend(limits.map(|d| format!("on {}, {}", d.task, d.words)));
+            parts.extend(limits.map(|d| over_limit(d, settings)));
             format!("{word}: {}", short(parts))
         }
         Decision::Inconclusive => {
             if let Some(doubt) = report.doubts.first() {
                 return format!("{word}: {doubt}");
             }
-            let mut parts: Vec<String> =
-                in_state(Decision::Inconclusive).map(|task| format!("on {} the new server {}", task.task, task.words)).collect();
+            let mut parts: Vec<String> = in_state(Decision::Inconclusive)
+                .map(|task| format!("on {} the new server {}", task.task, task.words))
+                .collect();
             let limits = report.divergence.iter().filter(|d| d.decision == Some(Decision::Inconclusive));
-            parts.extend(limits.map(|d| format!("on {}, {}", d.task, d.words)));
+            parts.extend(limits.map(|d| over_limit(d, settings)));
             if parts.is_empty() {
                 return format!("{word}: the two journals have nothing in common that can be judged");
             }

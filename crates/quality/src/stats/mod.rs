@@ -18,4 +18,6 @@ pub use family::holm;
 pub use mcnemar::{McNemar, mcnemar};
 pub use paired::{Cells, Paired, Scores};
 pub use ratio::{Bounds, Decision, NonInferiority, Wald, non_inferiority, wald};
-pub use size::{Needed, bare_ratio_passes, needed_as_observed, needed_if_equal, needed_paired, needed_unpaired};
+pub use size::{
+    Needed, bare_ratio_passes, needed_as_observed, needed_if_equal, needed_paired, needed_unpaired,
+};

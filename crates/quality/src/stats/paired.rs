@@ -78,7 +78,17 @@ impl Paired {
             let both = pairs.iter().filter(|p| p.base > 0.5 && p.new > 0.5).count() as u64;
             Cells { both, lost, gained, neither: pairs.len() as u64 - both - lost - gained }
         });
-        Some(Self { n: pairs.len() as u64, base, new, lost, gained, cells, base_squares, new_squares, products })
+        Some(Self {
+            n: pairs.len() as u64,
+            base,
+            new,
+            lost,
+            gained,
+            cells,
+            base_squares,
+            new_squares,
+            products,
+        })
     }
 
     /// Of right and wrong answers; `None` when there are none.

@@ -98,7 +98,8 @@ fn score_p(cells: &Cells, theta: f64) -> (f64, f64) {
     }
     // The chance of a gain and of a loss that are likeliest under new = θ × base.
     let root = ((new - theta * theta * base).powi(2) + 4.0 * theta * theta * gained * lost).sqrt();
-    let gain = ((root - new + theta * theta * (base + 2.0 * gained)) / (2.0 * theta * (theta + 1.0))).max(0.0);
+    let gain =
+        ((root - new + theta * theta * (base + 2.0 * gained)) / (2.0 * theta * (theta + 1.0))).max(0.0);
     let loss = (theta * gain + (1.0 - theta) * (both + lost + gained)).max(0.0);
     let variance = theta * (gain + loss) / n;
     let excess = new - theta * base;

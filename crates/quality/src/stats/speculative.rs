@@ -89,7 +89,8 @@ impl Counts {
         ];
         places.into_iter().flatten().find_map(|at| {
             let first = |names: &[&str]| names.iter().find_map(|name| count(at, name));
-            let accepted = first(&["num_accepted_draft_tokens", "spec_num_correct_drafts", "draft_n_accepted"]);
+            let accepted =
+                first(&["num_accepted_draft_tokens", "spec_num_correct_drafts", "draft_n_accepted"]);
             let histogram = ["acceptance_histogram", "spec_correct_drafts_histogram"];
             let out = Self {
                 steps: first(&["num_spec_steps", "spec_verify_ct"]),
