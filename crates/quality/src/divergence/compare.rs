@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use spec::PercentileRule;
 
 use super::Position;
+use super::position::NOTHING;
 
 /// What is known of a divergence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -232,7 +233,7 @@ fn kl_at(base: &Position, new: &Position) -> AtPosition {
     let left_over = rest(base, others(&p, &q));
     if left_over > 0.0 {
         // A rest that its server rounds to nothing is at most the rounding.
-        let theirs = rest(new, others(&q, &p)).max(1e-6);
+        let theirs = rest(new, others(&q, &p)).max(NOTHING);
         nats += left_over * (left_over / theirs).ln();
     }
     // Rounding of logs may take it below 0, which no divergence is.

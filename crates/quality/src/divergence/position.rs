@@ -10,6 +10,8 @@ use crate::Item;
 const PER_NAT: f64 = 1e5;
 /// vLLM's word for "impossible"; nothing is kept that is less likely.
 const LEAST: f64 = -9999.0;
+/// What is left over below this is rounding.
+pub(super) const NOTHING: f64 = 1e-9;
 
 /// The likeliest tokens at a position, and how likely all others are together.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -31,18 +33,20 @@ impl TopK {
         let mut seen = std::collections::BTreeSet::new();
         entries.retain(|(id, _)| seen.insert(*id));
         let left = 1.0 - entries.iter().map(|(_, logprob)| logprob.exp()).sum::<f64>();
-        // Less than the rounding of the entries is nothing.
-        let tail = (left > 1e-6).then(|| kept(left.ln()));
+        let tail = (left > NOTHING).then(|| kept(left.ln()));
         Self { entries, tail }
+    }
+
+    /// Of a whole vocabulary: no tail is left, whatever the rounding of its entries.
+    pub fn whole(entries: Vec<(u32, f64)>) -> Self {
+        Self { tail: None, ..Self::new(entries) }
     }
 
     /// Of a whole row of logits: no tail is left.
     pub fn of_logits(logits: &[f64]) -> Self {
         let highest = logits.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         let norm = highest + logits.iter().map(|x| (x - highest).exp()).sum::<f64>().ln();
-        let mut entries: Vec<(u32, f64)> = (0..).zip(logits.iter().map(|x| x - norm)).collect();
-        entries.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
-        Self { entries, tail: None }
+        Self::whole((0..).zip(logits.iter().map(|x| x - norm)).collect())
     }
 
     /// The likeliest token.
