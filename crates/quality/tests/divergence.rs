@@ -203,7 +203,7 @@ proptest! {
         let whole = divergence([(&position(&p, 99), &position(&q, 99))]).unwrap().kl.unwrap();
         let part = divergence([(&position(&p, k), &position(&q, k))]).unwrap().kl.unwrap();
         prop_assert!(whole.kind == KlKind::Full && whole.mean.is_finite());
-        prop_assert!(part.mean <= whole.mean + 1e-9, "{} {}", part.mean, whole.mean);
+        prop_assert!(part.mean <= whole.mean + 1e-7, "{} {}", part.mean, whole.mean);
         let itself = divergence([(&position(&p, k), &position(&p, k))]).unwrap();
         prop_assert!(itself.kl.unwrap().mean.abs() < 1e-9);
         prop_assert!(itself.perplexity.value.abs() < 1e-12);

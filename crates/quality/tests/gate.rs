@@ -162,7 +162,7 @@ fn too_little_is_inconclusive_and_says_what_would_decide() {
     assert!(report.decides[0].contains("to show an equal server to be equal"), "{:?}", report.decides);
     let small = gate(&base[..20], &base[..20]);
     assert_eq!(small.verdict, Decision::Inconclusive);
-    assert!(small.answer.contains("no PASS can come from fewer than"), "{}", small.answer);
+    assert!(small.answer.contains("even without a flip a PASS takes"), "{}", small.answer);
     let nothing = gate(&journal("x", 50, 0), &journal("x", 50, 10));
     assert_eq!(nothing.verdict, Decision::Inconclusive);
     assert!(nothing.answer.contains("the baseline scores 0"), "{}", nothing.answer);
@@ -473,7 +473,7 @@ fn assert_whole(report: &Report) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(ProptestConfig::with_cases(192))]
 
     /// Right instead of wrong never makes the verdict worse; failed or missing instead of an answer never
     /// makes it better.

@@ -75,7 +75,7 @@ pub struct TaskReport {
     pub p_fail: f64,
     /// The same, adjusted for all judged tasks (Holm).
     pub p_fail_holm: f64,
-    /// Fewer documents than this cannot give a PASS; `null`: no number can.
+    /// Without a flip a PASS takes this many documents; `null`: no number gives one.
     pub fewest: Option<u64>,
     /// The normal approximation, as other tools print it.
     pub wald: Wald,

@@ -199,7 +199,7 @@ fn one(task: &TaskReport, settings: &Settings) -> String {
             task.bounds.high.map_or_else(|| limit.clone(), |high| percent(high.min(settings.ratio)))
         ),
         Decision::Inconclusive if task.fewest.is_some_and(|fewest| fewest > task.n) => format!(
-            "keeps {} of the baseline's score as far as {} tell, and no PASS can come from fewer than {}",
+            "keeps {} of the baseline's score as far as {} tell; even without a flip a PASS takes {}",
             bounds(task),
             counted(task.n, "document"),
             task.fewest.map_or_else(String::new, count)

@@ -46,8 +46,8 @@ pub struct NonInferiority {
     pub p_fail: f64,
     /// Bounds of the ratio: those values that are not rejected.
     pub ratio: Bounds,
-    /// Fewer questions than this cannot give a PASS, even where not one is lost; `None`: the baseline
-    /// scores nothing, so no number can.
+    /// Without a flip a PASS takes this many questions; `None`: the baseline scores nothing, so no number
+    /// gives one.
     pub fewest: Option<u64>,
     /// By `alpha`.
     pub decision: Decision,
