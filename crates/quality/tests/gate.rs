@@ -264,6 +264,8 @@ fn what_fails_or_is_missing_counts_as_lost() {
     let most: Vec<Item> = base.iter().filter(|item| item.doc % 5 != 0).cloned().collect();
     let report = gate(&base, &most);
     assert_eq!((report.verdict, report.tasks[0].missing), (Decision::Fail, 100));
+    let said = "failed or missing answers: 20\u{a0}% against 0\u{a0}% on the baseline";
+    assert!(report.answer.contains(said), "{}", report.answer);
     // A part on purpose.
     let settings = Settings { only_paired: true, ..quick() };
     let report = compare(&base, &most, None, &settings).unwrap();
@@ -285,6 +287,15 @@ fn other_prompts_are_told_and_other_targets_are_no_pass() {
     new[7].target_hash = Hash("other".to_owned());
     let report = gate(&base, &new);
     assert_eq!((report.verdict, report.pairing.targets_differ), (Decision::Inconclusive, 1));
+    // Other documents are other data, and no loss.
+    let other: Vec<Item> = base
+        .iter()
+        .cloned()
+        .map(|item| Item { doc_hash: Hash(format!("v2-{}", item.doc)), ..item })
+        .collect();
+    let report = gate(&base, &other);
+    assert_eq!((report.verdict, report.tasks.len()), (Decision::Inconclusive, 0));
+    assert!(report.answer.contains("share not one document of gsm8k"), "{}", report.answer);
     let extra = [base.clone(), journal("arc", 3, 1)].concat();
     let report = gate(&base, &extra);
     assert_eq!(

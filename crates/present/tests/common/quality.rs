@@ -88,7 +88,7 @@ fn pair(
             let flip = noise.unit() < server.flips;
             let new = if flip { noise.unit() >= server.loses } else { base };
             let cut = noise.unit() < server.cut;
-            let shift = |by: f64| text.then_some(by);
+            let shift = |by: f64| (text && doc < 50).then_some(by);
             (
                 item(task, doc, base, noise.unit() < 0.002, shift(0.0)),
                 item(task, doc, new && !cut, cut, shift(server.shift)),
@@ -114,7 +114,7 @@ fn report(seed: u64, tasks: &[(&str, u64, f64, Server)], noise: bool, settings: 
 
 /// Every kind.
 pub fn all() -> Vec<(&'static str, Report)> {
-    let settings = Settings { resamples: 500, ..Settings::default() };
+    let settings = Settings { resamples: 200, ..Settings::default() };
     let worse = Server { flips: 0.25, loses: 0.8, cut: 0.0, shift: 0.3 };
     let cut = Server { cut: 0.09, ..SAME };
     let hostile = "<script>alert(1)</script> \u{1b}[31m";
@@ -124,8 +124,8 @@ pub fn all() -> Vec<(&'static str, Report)> {
             report(
                 1,
                 &[
-                    ("gsm8k", 1319, 0.75, SAME),
-                    ("arc_challenge", 1172, 0.6, SAME),
+                    ("gsm8k", 600, 0.75, SAME),
+                    ("arc_challenge", 500, 0.6, SAME),
                     ("ruler_niah", 400, 0.97, SAME),
                 ],
                 true,
@@ -137,8 +137,8 @@ pub fn all() -> Vec<(&'static str, Report)> {
             report(
                 2,
                 &[
-                    ("gsm8k", 1319, 0.75, worse),
-                    ("arc_challenge", 1172, 0.6, SAME),
+                    ("gsm8k", 600, 0.75, worse),
+                    ("arc_challenge", 500, 0.6, SAME),
                     ("mmlu_pro", 500, 0.35, SAME),
                 ],
                 true,

@@ -43,6 +43,8 @@ pub struct Pairing {
     pub tasks_missing: Vec<String>,
     /// Tasks that only the new journal has: not used.
     pub tasks_extra: Vec<String>,
+    /// Tasks of both that share not one document: not compared, since these are other data.
+    pub tasks_unlike: Vec<String>,
 }
 
 /// A document may come twice in a task: its first repeat belongs to the first, and so on.
@@ -91,5 +93,10 @@ pub(crate) fn pair<'a>(base: &'a [Item], new: &'a [Item]) -> (BTreeMap<&'a str, 
         out.entry(task).or_default().push(Pair { base: item, new: partner, document });
     }
     found.extra = new_items.len() as u64;
+    let unlike = |(task, pairs): &(&&str, &Vec<Pair<'_>>)| {
+        new_tasks.contains(*task) && pairs.iter().all(|pair| pair.new.is_none())
+    };
+    found.tasks_unlike = out.iter().filter(unlike).map(|(task, _)| (*task).to_owned()).collect();
+    out.retain(|task, _| !found.tasks_unlike.iter().any(|unlike| unlike == task));
     (out, found)
 }

@@ -48,6 +48,12 @@ pub(super) fn doubts(report: &mut Report) {
             counted(pairing.targets_differ, "item")
         ));
     }
+    if !pairing.tasks_unlike.is_empty() {
+        out.push(format!(
+            "the two journals share not one document of {}: they are of other data, or of another way to hash it",
+            list(&pairing.tasks_unlike)
+        ));
+    }
     for b in report.breakage.iter().filter(|b| b.state == State::Blind) {
         out.push(format!(
             "{}: every log-probability is the same on both servers, so neither was scored; probe them",
@@ -241,7 +247,7 @@ pub fn broken(b: &Breakage) -> String {
     let share = |k: u64| if b.n == 0 { percent(0.0) } else { percent(k as f64 / b.n as f64) };
     let shares = format!("{} against {} on the baseline", share(b.new), share(b.base));
     match b.kind {
-        Kind::Failed => format!("failed answers: {shares}"),
+        Kind::Failed => format!("failed or missing answers: {shares}"),
         Kind::Truncated => format!("answers cut at the limit of tokens: {shares}"),
         Kind::Empty => format!("empty answers: {shares}"),
         Kind::Unparsed => format!("answers without a result that can be read: {shares}"),
