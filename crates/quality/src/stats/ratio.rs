@@ -6,11 +6,12 @@
 //!
 //! - Scores of 0 and 1: the score test for the ratio of paired proportions (Nam and Blackwelder 2002,
 //!   Statistics in Medicine 21:689), whose variance is that under the hypothesis. Wald's variance, that
-//!   of the data, is 0 where nothing flipped, and would let three questions prove anything.
+//!   of the data, is 0 where nothing flipped, and would let three questions prove anything. Where few
+//!   flipped, the exact binomial is the more careful and counts.
 //! - Other scores in [0, 1]: Student's t on the mean of x, and no answer from fewer questions than a
 //!   loss of that size needs to show itself.
 
-use measure::special::{normal_cdf, normal_quantile, t_beyond, t_cdf};
+use measure::special::{binomial_cdf, normal_cdf, normal_quantile, t_beyond, t_cdf};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -85,16 +86,20 @@ pub fn non_inferiority(paired: &Paired, tau: f64, alpha: f64) -> NonInferiority 
     NonInferiority { p_pass, p_fail, ratio: bounds(paired, alpha, p), fewest, decision }
 }
 
-/// P-values of "at most θ" and "at least θ" by the score test. Where nothing flipped, that of "at most θ"
-/// is exact: a loss is then at least as likely as (1 − θ) × base.
+/// P-values of "at most θ" and "at least θ" by the score test, but never below those of the exact
+/// binomial: at a ratio of θ < 1 losses outnumber gains by (1 − θ) × base of n on average, and vary least
+/// where there are no gains.
 fn score_p(cells: &Cells, theta: f64) -> (f64, f64) {
     let n = cells.n() as f64;
     let share = |count: u64| count as f64 / n;
     let (both, lost, gained) = (share(cells.both), share(cells.lost), share(cells.gained));
     let (base, new) = (both + lost, both + gained);
-    if cells.lost + cells.gained == 0 && theta < 1.0 {
-        let exact = (n * (-(1.0 - theta) * base).ln_1p()).exp();
-        return (exact, 1.0);
+    let net = cells.lost.checked_sub(cells.gained);
+    let (mut least_pass, mut least_fail) = (0.0, 0.0);
+    if theta < 1.0 {
+        let at_most = |k: u64| binomial_cdf(k, cells.n(), (1.0 - theta) * base);
+        least_pass = net.map_or(0.0, at_most);
+        least_fail = net.and_then(|net| net.checked_sub(1)).map_or(1.0, |below| 1.0 - at_most(below));
     }
     // The chance of a gain and of a loss that are likeliest under new = θ × base.
     let root = ((new - theta * theta * base).powi(2) + 4.0 * theta * theta * gained * lost).sqrt();
@@ -107,7 +112,7 @@ fn score_p(cells: &Cells, theta: f64) -> (f64, f64) {
         return (1.0, 1.0);
     }
     let z = excess / variance.sqrt();
-    (normal_cdf(-z), normal_cdf(z))
+    (normal_cdf(-z).max(least_pass), normal_cdf(z).max(least_fail))
 }
 
 /// The same by Student's t on the mean of new − θ × base.
