@@ -4,11 +4,15 @@
 
 mod ask;
 mod benchmark;
+pub mod breakage;
 pub mod builtin;
+pub mod divergence;
 pub mod files;
+pub mod gate;
 mod item;
 pub mod python;
 pub mod score;
+pub mod stats;
 pub mod task;
 mod tokens;
 
