@@ -2,6 +2,7 @@
 
 mod maximize;
 mod mlperf;
+mod quality;
 mod sweep;
 
 use std::path::PathBuf;
@@ -10,6 +11,10 @@ use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
 pub use maximize::MaximizeArgs;
 pub use mlperf::{MlperfCheckArgs, MlperfCommand, MlperfRulesArgs};
+pub use quality::{
+    PplDefinition, QualityCommand, QualityCompareArgs, QualityKlArgs, QualityPplArgs, QualityProbeArgs,
+    QualityRunArgs, QualityServerArgs,
+};
 pub use sweep::{SweepArgs, SweepLoadArgs, SweepOrder};
 
 /// Measures what an LLM inference service can hold, and says whether to believe the number.
@@ -127,6 +132,9 @@ pub enum Command {
     /// MLPerf-style evidence: logs of LoadGen, or in its layout.
     #[command(subcommand)]
     Mlperf(MlperfCommand),
+    /// Is it still the same model: ask, keep the answers, compare.
+    #[command(subcommand)]
+    Quality(QualityCommand),
     /// The simulated engine.
     #[command(subcommand)]
     Sim(SimCommand),

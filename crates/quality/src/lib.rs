@@ -7,6 +7,7 @@ mod benchmark;
 pub mod breakage;
 pub mod builtin;
 pub mod divergence;
+pub mod engine;
 pub mod files;
 pub mod gate;
 mod item;

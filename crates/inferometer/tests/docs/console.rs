@@ -138,7 +138,7 @@ impl Bench {
         let (codes, comparable): (&[i32], bool) = match verb.as_slice() {
             _ if help => (&[0], true),
             ["capacity", ..] if in_virtual_time => (&[0, 1, 5], true),
-            ["run" | "sweep" | "capacity", ..] => {
+            ["run" | "sweep" | "capacity", ..] | ["quality", "probe" | "run" | "ppl" | "kl", ..] => {
                 if !dry {
                     args.push("--dry-run".to_owned());
                 }

@@ -16,6 +16,7 @@ mod llama;
 mod mangled;
 mod margins;
 mod pacing;
+mod quality;
 mod scale;
 mod scripted;
 mod self_check;
