@@ -19,10 +19,10 @@ pub mod traffic;
 pub mod trust;
 pub mod verdict;
 pub mod windows;
-pub mod words;
 
 pub use instrument::InstrumentReport;
 pub use report::{JointReport, MarginalReport, RunReport, Share, SloReport, Verdict};
+pub use spec::words;
 pub use together::Together;
 pub use trust::{Cap, Capped, Check, CheckId, CheckState, Trust, TrustVerdict};
 pub use windows::{Cause, ClientWindows, LimitedWindow};

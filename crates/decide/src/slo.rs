@@ -3,7 +3,7 @@
 //! A limit is decided on the share of requests beyond it, not on the interval of a percentile. Met
 //! and not met are said only when the 95 % interval of that share lies wholly on one side.
 
-use measure::interval::{level_interval, shrunk, wilson};
+use measure::interval::{clopper_pearson, shrunk, wilson};
 use measure::request::value;
 use measure::samples::{Samples, is_per_request};
 use measure::slo::share;
@@ -404,7 +404,7 @@ fn percentile(run: &Run, measures: &Measures, figure: Figure, limit: &MarginalLi
 /// Whether a share seen in this many independent draws stays within `allowed`, by the exact binomial
 /// interval. `None`: undecided.
 fn within_share(share: f64, draws: f64, allowed: f64) -> Option<bool> {
-    let (low, high) = share_interval(share, draws);
+    let (low, high) = clopper_pearson(share, draws);
     // Sample sizes are fitted to these limits, so equality (up to rounding) decides.
     if high <= allowed + 1e-12 {
         Some(true)
@@ -412,18 +412,6 @@ fn within_share(share: f64, draws: f64, allowed: f64) -> Option<bool> {
         Some(false)
     } else {
         None
-    }
-}
-
-/// Exact binomial interval of a share of `m` draws (Clopper and Pearson 1934).
-pub fn share_interval(share: f64, m: f64) -> (f64, f64) {
-    let tail = |m: f64| 0.025_f64.powf(1.0 / m.max(1e-9));
-    if share <= 0.0 {
-        (0.0, 1.0 - tail(m))
-    } else if share >= 1.0 {
-        (tail(m), 1.0)
-    } else {
-        level_interval(share, m)
     }
 }
 

@@ -6,7 +6,8 @@ use anyhow::{Context, Result};
 use spec::{Draft, Loads, Spec, SpecError};
 
 use crate::cli::{
-    AnalysisArgs, CapacityArgs, LoadArgs, RunArgs, SettingArgs, SloArgs, SubjectArgs, SweepArgs,
+    AnalysisArgs, CapacityArgs, LoadArgs, QualityServerArgs, RunArgs, SettingArgs, SloArgs, SubjectArgs,
+    SweepArgs,
 };
 use crate::failure::Failure;
 
@@ -101,6 +102,47 @@ pub fn resumed_search(args: &CapacityArgs, kept: &Spec, folder: &Path) -> Result
     let none = LoadArgs::default();
     let flags = flags(&args.subject, &none, &args.settings)?;
     again(flags, base(&args.subject)?, kept, "search", folder)
+}
+
+/// A server that is asked one question at a time, for whole answers. What the spec says of a load means nothing then.
+pub fn quality(args: &QualityServerArgs) -> Result<Spec> {
+    let mut setter = Setter::default();
+    setter.targets(std::slice::from_ref(&args.target));
+    for (flag, key, value) in [
+        ("--model", "api.model", args.model.as_deref()),
+        ("--health", "api.readiness.path", args.health.as_deref()),
+        ("--wait", "api.readiness.wait", args.wait.as_deref()),
+        ("--timeout", "timeouts.total", Some(args.timeout.as_str())),
+        ("--insecure", "api.tls.insecure", args.insecure.then_some("true")),
+        ("--http2", "client.http2", args.http2.then_some("true")),
+        ("--unix", "client.unix", args.unix.as_ref().and_then(|path| path.to_str())),
+        ("--cacert", "api.tls.cacert", args.cacert.as_ref().and_then(|path| path.to_str())),
+        ("answers in one piece", "api.stream", Some("false")),
+        ("answers of any length", "api.length.force", Some("none")),
+    ] {
+        setter.text(flag, key, value);
+    }
+    match (&args.key_env, &args.key_file) {
+        (Some(name), _) => setter.text("--api-key-env", "api.key", Some(&format!("env:{name}"))),
+        (None, Some(path)) => {
+            setter.text("--api-key-file", "api.key", Some(&format!("file:{}", path.display())))
+        }
+        (None, None) => {}
+    }
+    for header in &args.header {
+        setter.pair("--header", header, ':', "NAME: VALUE", "api.headers.");
+    }
+    setter.extra_body(args.extra_body.as_deref());
+    let draft = setter.done().map_err(|errors| Failure::wrong_request(&errors))?;
+    let spec = resolved(draft, Draft::default())?;
+    if let spec::Target::Sim(sim) = spec.target.first() {
+        return Err(Failure::request(anyhow::anyhow!(
+            "`{sim}` has a timetable and no model: there is no quality to measure\n\
+             hint: name a server, as in inferometer quality probe http://127.0.0.1:8000"
+        ))
+        .into());
+    }
+    Ok(spec)
 }
 
 /// A kept spec with flags over it, which may add secrets and change nothing else.

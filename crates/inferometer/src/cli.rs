@@ -2,6 +2,7 @@
 
 mod maximize;
 mod mlperf;
+mod quality;
 mod sweep;
 
 use std::path::PathBuf;
@@ -12,6 +13,10 @@ pub use maximize::MaximizeArgs;
 pub use mlperf::{
     DeclaredArgs, MlperfCheckArgs, MlperfCommand, MlperfDataArgs, MlperfEndpointsArgs, MlperfMode,
     MlperfRulesArgs, MlperfRunArgs, MlperfScenario,
+};
+pub use quality::{
+    PplDefinition, QualityCommand, QualityCompareArgs, QualityKlArgs, QualityPplArgs, QualityProbeArgs,
+    QualityRunArgs, QualityServerArgs,
 };
 pub use sweep::{SweepArgs, SweepLoadArgs, SweepOrder};
 
@@ -130,6 +135,9 @@ pub enum Command {
     /// MLPerf-style evidence: logs of LoadGen, or in its layout.
     #[command(subcommand)]
     Mlperf(MlperfCommand),
+    /// Is it still the same model: ask, keep the answers, compare.
+    #[command(subcommand)]
+    Quality(QualityCommand),
     /// The simulated engine.
     #[command(subcommand)]
     Sim(SimCommand),

@@ -41,6 +41,11 @@ impl Failure {
         Self { code: STOPPED, message: what.to_owned() }
     }
 
+    /// The same end, with a way on.
+    pub fn hint(self, hint: &str) -> Self {
+        Self { message: format!("{}\nhint: {hint}", self.message), ..self }
+    }
+
     /// The exit code that an error stands for: that of the failure in it, else "the request was wrong".
     pub fn code_of(error: &anyhow::Error) -> u8 {
         error.downcast_ref::<Failure>().map_or(WRONG_REQUEST, |failure| failure.code)

@@ -10,6 +10,7 @@ mod failure;
 mod files;
 mod mlperf;
 mod printer;
+mod quality;
 mod run;
 mod self_check;
 mod series;
@@ -42,6 +43,7 @@ fn execute(command: Command, printer: &Printer, progress: cli::Progress) -> Resu
         Command::Capacity(args) => capacity::command(&args, printer, progress),
         Command::Show(args) => commands::show(&args, printer),
         Command::Mlperf(command) => mlperf::command(&command, printer, progress),
+        Command::Quality(command) => quality::command(&command, printer, progress),
         Command::SelfCheck(args) => self_check::command(&args, printer),
         Command::Report(args) => commands::report(&args, printer),
         Command::Sim(command) => commands::sim(&command, printer),

@@ -345,7 +345,7 @@ pub fn key(spec: &Spec) -> Result<Option<String>> {
 }
 
 /// Everything that must stand in no artefact.
-fn secrets(spec: &Spec, key: Option<&str>) -> Vec<String> {
+pub fn secrets(spec: &Spec, key: Option<&str>) -> Vec<String> {
     let headers = spec.api.headers.iter().filter(|(name, _)| spec::secret::secret_header(name));
     headers.map(|(_, value)| value.clone()).chain(key.map(str::to_owned)).collect()
 }

@@ -13,7 +13,7 @@ const EDGES: [(&str, &[&str]); 14] = [
     ("wire", &["spec", "plan", "corpus", "clock", "record"]),
     ("measure", &["spec", "record"]),
     ("decide", &["spec", "plan", "record", "measure"]),
-    ("present", &["spec", "record", "measure", "decide"]),
+    ("present", &["spec", "record", "measure", "decide", "quality"]),
     ("sim", &["spec", "clock"]),
     ("mlperf", &["spec"]),
     ("quality", &["spec", "measure"]),

@@ -100,6 +100,19 @@ pub fn wilson_at(share: f64, draws: f64, z: f64) -> Interval {
     Interval { low: Some(low), high: Some(high) }
 }
 
+/// Exact binomial 95 % interval of a share of `draws` (Clopper and Pearson 1934). At a share of 0 or 1
+/// the whole 2.5 % lies on the open side.
+pub fn clopper_pearson(share: f64, draws: f64) -> (f64, f64) {
+    let tail = |m: f64| 0.025_f64.powf(1.0 / m.max(1e-9));
+    if share <= 0.0 {
+        (0.0, 1.0 - tail(draws))
+    } else if share >= 1.0 {
+        (tail(draws), 1.0)
+    } else {
+        level_interval(share, draws)
+    }
+}
+
 /// The 95 % t interval of a mean of durations or speeds on the effective sample size; open when that
 /// is below 2. Neither is ever negative, so the lower end is not either, however few the samples.
 pub fn mean_interval(mean: f64, stddev: f64, n_eff: f64) -> Interval {

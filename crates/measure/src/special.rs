@@ -1,6 +1,7 @@
 //! Distribution functions that the intervals need, for real-valued parameters.
 
-use statrs::function::erf::erfc;
+use libm::erfc;
+use statrs::function::erf::erfc_inv;
 use statrs::function::gamma::ln_gamma;
 
 /// Regularised incomplete beta function I_x(a, b) for a, b > 0, by the continued fraction of DLMF
@@ -65,9 +66,25 @@ pub fn beta_quantile(q: f64, a: f64, b: f64) -> f64 {
 
 /// The two-sided 95 % quantile of Student's t with `df` > 0 degrees of freedom, not only whole ones.
 pub fn t_95(df: f64) -> f64 {
+    t_beyond(0.05, df)
+}
+
+/// The t > 0 with P(|T| > t) = `outside` in (0, 1), for Student's T with `df` > 0 degrees of freedom.
+pub fn t_beyond(outside: f64, df: f64) -> f64 {
     // P(|T| > t) = I_x(df/2, 1/2) with x = df/(df + t²).
-    let x = beta_quantile(0.05, 0.5 * df, 0.5);
+    let x = beta_quantile(outside, 0.5 * df, 0.5);
     (df * (1.0 - x) / x).sqrt()
+}
+
+/// P(T ≤ t) for Student's T with `df` > 0 degrees of freedom.
+pub fn t_cdf(t: f64, df: f64) -> f64 {
+    let outside = incomplete_beta(0.5 * df, 0.5, df / (df + t * t));
+    if t > 0.0 { 1.0 - 0.5 * outside } else { 0.5 * outside }
+}
+
+/// The x with P(Z ≤ x) = `p` in (0, 1), for Z standard normal.
+pub fn normal_quantile(p: f64) -> f64 {
+    -std::f64::consts::SQRT_2 * erfc_inv(2.0 * p)
 }
 
 /// P(Z ≤ x) for Z standard normal.
@@ -91,6 +108,16 @@ mod tests {
     fn the_normal_distribution_at_known_points() {
         for (x, p) in [(0.0, 0.5), (1.959_963_985, 0.975), (-1.0, 0.158_655_254)] {
             assert!((normal_cdf(x) - p).abs() < 1e-9, "{x}: {}", normal_cdf(x));
+            assert!((normal_quantile(p) - x).abs() < 1e-8, "{p}: {}", normal_quantile(p));
+        }
+    }
+
+    /// Tables of Student's t: 5 % on one side at 10 degrees of freedom is 1.812, at 1 it is 6.314.
+    #[test]
+    fn student_at_known_points() {
+        for (df, t) in [(10.0, 1.812_461), (1.0, 6.313_752)] {
+            assert!((t_beyond(0.1, df) - t).abs() < 1e-5, "{df}: {}", t_beyond(0.1, df));
+            assert!((t_cdf(-t, df) - 0.05).abs() < 1e-7 && (t_cdf(t, df) - 0.95).abs() < 1e-7, "{df}");
         }
     }
 }

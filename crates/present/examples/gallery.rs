@@ -31,6 +31,17 @@ fn main() -> std::io::Result<()> {
             std::fs::write(dir.join(format!("{name}-{width}.txt")), screen + "\n")?;
         }
     }
+    for (name, report) in common::quality::all() {
+        std::fs::write(
+            dir.join(format!("{name}.html")),
+            present::html::quality(&report, &common::quality::OF),
+        )?;
+        for width in [60, 80, 120] {
+            let style = Style { color: true, ascii: false, width };
+            let screen = present::terminal::quality(&style, &report);
+            std::fs::write(dir.join(format!("{name}-{width}.txt")), screen + "\n")?;
+        }
+    }
     for (name, document) in common::capacity::all().into_iter().chain(common::maximize::all()) {
         let command = "inferometer capacity URL --slo 'p95(ttft)<=250ms' --slo 'p95(tpot)<=40ms'";
         std::fs::write(dir.join(format!("{name}.html")), present::html::capacity(&document, command))?;

@@ -7,6 +7,7 @@ mod definitions;
 mod instrument;
 mod metrics;
 mod pictures;
+mod quality;
 mod record;
 mod scale;
 mod slo;
@@ -23,6 +24,7 @@ use spec::Metric;
 use crate::label::harmless;
 
 pub use capacity::capacity;
+pub use quality::{Compared, quality};
 pub use sweep::sweep;
 
 const CSS: &str = include_str!("html/page.css");

@@ -326,3 +326,22 @@ fn a_single_request_says_what_it_is() {
     assert!(html.contains("TTFT mean"), "no percentile of one request");
     assert!(html.contains("too few samples (1\u{a0}of\u{a0}6)"));
 }
+
+#[test]
+fn a_page_of_a_comparison_is_well_formed_and_answers_first() {
+    for (name, report) in common::quality::all() {
+        let html = present::html::quality(&report, &common::quality::OF);
+        assert_attributes(name, &html);
+        assert!(html.len() < 300_000, "{name}: {} bytes", html.len());
+        assert!(
+            !html.contains("<script>alert") && !html.chars().any(|c| c.is_control() && c != '\n'),
+            "{name}"
+        );
+        for undefined in ["NaN", ">inf<", "inf–", "–inf", "None<"] {
+            assert!(!body(&html).contains(undefined), "{name}: {undefined}");
+        }
+        let answer = html.find("class=\"answer\"").unwrap();
+        assert!(answer < html.find("id=\"tasks\"").unwrap(), "{name}");
+        assert!(html[answer..].contains(report.verdict.word()), "{name}");
+    }
+}

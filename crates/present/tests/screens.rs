@@ -158,3 +158,13 @@ fn an_error_says_its_word_and_its_hints() {
         "\u{1b}[1;31merror:\u{1b}[0m nothing answered\n\n  tried  GET /\n\u{1b}[33mhint:\u{1b}[0m inferometer run sim://fixed"
     );
 }
+
+#[test]
+fn comparisons() {
+    for (name, report) in common::quality::all() {
+        let style = Style { width: 80, ..Style::default() };
+        insta::assert_snapshot!(format!("{name}_80"), terminal::quality(&style, &report));
+        let ascii = terminal::quality(&Style { ascii: true, ..style }, &report);
+        assert!(ascii.is_ascii(), "{name}: {ascii}");
+    }
+}

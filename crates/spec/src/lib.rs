@@ -25,6 +25,7 @@ pub mod target;
 mod targets;
 mod tier;
 pub mod units;
+pub mod words;
 pub mod workload;
 
 use std::collections::BTreeMap;

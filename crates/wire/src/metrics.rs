@@ -2,9 +2,14 @@
 
 use record::ServerSample;
 
-/// A sample of a metric: its name and its value; labels are left aside, since engines, models and
-/// ranks are summed.
-fn samples(page: &str) -> impl Iterator<Item = (&str, &str, f64)> {
+/// The samples of a page in Prometheus' text format: name, text between the braces, value. Of a
+/// tensor-parallel group only the first rank's: SGLang counts each rank with the same work.
+pub fn samples(page: &str) -> impl Iterator<Item = (&str, &str, f64)> {
+    all_samples(page)
+        .filter(|(_, labels, _)| !labels.contains("tp_rank=\"") || labels.contains("tp_rank=\"0\""))
+}
+
+fn all_samples(page: &str) -> impl Iterator<Item = (&str, &str, f64)> {
     page.lines().filter_map(|line| {
         let line = line.trim();
         if line.is_empty() || line.starts_with('#') {
@@ -57,10 +62,9 @@ enum Join {
 fn figure(page: &str, names: &[&str], join: Join) -> Option<f64> {
     names.iter().find_map(|wanted| {
         let (mut sum, mut count) = (0.0, 0_u32);
-        for (name, labels, value) in samples(page) {
-            // SGLang counts each rank of a tensor-parallel group with the same work.
-            let shadow = labels.contains("tp_rank=\"") && !labels.contains("tp_rank=\"0\"");
-            if name == *wanted && !shadow {
+        // Engines and models are summed.
+        for (name, _, value) in samples(page) {
+            if name == *wanted {
                 sum += value;
                 count += 1;
             }

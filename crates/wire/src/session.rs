@@ -162,6 +162,17 @@ impl Session {
         askers.map_err(|e| SessionError::Client(e.to_string()))
     }
 
+    /// Asks the first server single questions, outside of any measurement.
+    ///
+    /// # Errors
+    /// The client could not be set up.
+    pub fn asker(&self, stop: &Arc<AtomicBool>) -> Result<Asker, SessionError> {
+        let to =
+            self.destinations.first().ok_or_else(|| SessionError::Client("there is no target".to_owned()))?;
+        Asker::until(to.dialer.clone(), to.headers.clone(), stop.clone())
+            .map_err(|e| SessionError::Client(e.to_string()))
+    }
+
     /// The address spoken to, of several the first.
     pub fn target(&self) -> String {
         self.target_at(0)

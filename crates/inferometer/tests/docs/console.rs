@@ -139,7 +139,9 @@ impl Bench {
             _ if help => (&[0], true),
             ["capacity", ..] if in_virtual_time => (&[0, 1, 5], true),
             ["mlperf", "rules", ..] => (&[0], true),
-            ["run" | "sweep" | "capacity", ..] | ["mlperf", "run" | "find-peak", ..] => {
+            ["run" | "sweep" | "capacity", ..]
+            | ["mlperf", "run" | "find-peak", ..]
+            | ["quality", "probe" | "run" | "ppl" | "kl", ..] => {
                 if !dry {
                     args.push("--dry-run".to_owned());
                 }

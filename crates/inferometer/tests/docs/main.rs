@@ -116,7 +116,7 @@ fn help(verb: &[&str]) -> String {
 }
 
 /// What the binary can be told to do.
-const VERBS: [&str; 11] = [
+const VERBS: [&str; 12] = [
     "run",
     "sweep",
     "capacity",
@@ -124,6 +124,7 @@ const VERBS: [&str; 11] = [
     "report",
     "self-check",
     "mlperf",
+    "quality",
     "sim",
     "spec",
     "completions",
@@ -132,7 +133,7 @@ const VERBS: [&str; 11] = [
 
 #[test]
 fn flags_and_verbs_in_the_text_exist() {
-    let verbs: [&[&str]; 15] = [
+    let verbs: [&[&str]; 20] = [
         &["run"],
         &["sweep"],
         &["capacity"],
@@ -144,6 +145,11 @@ fn flags_and_verbs_in_the_text_exist() {
         &["mlperf", "check"],
         &["mlperf", "rules"],
         &["mlperf", "endpoints"],
+        &["quality", "probe"],
+        &["quality", "run"],
+        &["quality", "compare"],
+        &["quality", "ppl"],
+        &["quality", "kl"],
         &["sim", "serve"],
         &["sim", "list"],
         &["spec", "check"],

@@ -59,6 +59,21 @@ impl Llama {
         Some(text)
     }
 
+    /// A POST by hand: the JSON of its answer.
+    pub fn post(&self, path: &str, body: &serde_json::Value) -> serde_json::Value {
+        use std::io::Read;
+        let body = body.to_string();
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).expect("a connection");
+        let head = format!("POST {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n");
+        let head = format!("{head}Content-Type: application/json\r\nContent-Length: {}\r\n\r\n", body.len());
+        stream.write_all((head + &body).as_bytes()).expect("sent");
+        let mut text = String::new();
+        stream.read_to_string(&mut text).expect("an answer");
+        let (head, body) = text.split_once("\r\n\r\n").expect("a head");
+        assert!(!head.to_ascii_lowercase().contains("chunked"), "answers come in one piece: {head}");
+        serde_json::from_str(body).unwrap_or_else(|e| panic!("{e}: {body}"))
+    }
+
     /// A counter of its metrics.
     pub fn counter(&self, name: &str) -> f64 {
         let text = self.get("/metrics").expect("metrics");

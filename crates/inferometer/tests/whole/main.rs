@@ -17,6 +17,7 @@ mod mangled;
 mod margins;
 mod mlperf;
 mod pacing;
+mod quality;
 mod scale;
 mod scripted;
 mod self_check;

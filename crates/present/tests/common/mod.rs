@@ -3,6 +3,7 @@
 
 pub mod capacity;
 pub mod maximize;
+pub mod quality;
 
 use std::collections::BTreeMap;
 

@@ -4,7 +4,7 @@
 //! a no-break space before a unit, an en dash in ranges, a true minus sign. No decision is made on
 //! a text.
 
-use spec::{CacheProtocol, Lengths, Load, Spec};
+use crate::{CacheProtocol, Lengths, Load, Spec};
 
 /// No-break space: stands between a number and its unit.
 pub const NBSP: char = '\u{a0}';
@@ -250,7 +250,7 @@ pub fn cache(protocol: &CacheProtocol) -> String {
 }
 
 /// A moment or a length of time as minutes and seconds: `2:47`, `1:02:03`.
-pub fn clock_time(t: spec::Nanos) -> String {
+pub fn clock_time(t: crate::Nanos) -> String {
     let s = t.0 / 1_000_000_000;
     if s >= 3600 {
         format!("{}:{:02}:{:02}", s / 3600, s / 60 % 60, s % 60)
