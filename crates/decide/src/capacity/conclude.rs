@@ -14,8 +14,9 @@ use super::stats::{Z95, expit, logit};
 use super::words;
 use crate::words::percent;
 
-/// Log-odds below what the curve foretells from which a check contradicts it.
-const FLATTER: f64 = 0.5;
+/// A check that misses less than this share of what the curve foretells contradicts it. Far above a crossing
+/// misses often stay short of the line that log-odds are near by.
+const FLATTER: f64 = 0.7;
 /// Points of a drawn curve.
 const POINTS: usize = 41;
 
@@ -208,7 +209,7 @@ impl Search<'_> {
             let n_eff = sample.m as f64 / one.pool.inflation.max(1.0);
             let (seen, foretold) = (sample.y, curve_at(one, scale(criterion), probe.load));
             let most = wilson_at(seen.clamp(0.0, 1.0), n_eff, Z_MAIN).high.filter(|_| sample.m > 0)?;
-            (logit(most) < logit(foretold) - FLATTER).then(|| {
+            (most < FLATTER * foretold).then(|| {
                 format!(
                     "at {} {} miss {} where the probes near the bracket foretell {}: they may agree by chance, \
                      as runs of a server that differs from run to run do",
