@@ -2,6 +2,7 @@
 //! number that does not exist is `null` with its reason in `undefined` beside it.
 
 mod capacity;
+mod capacity_quality;
 mod capacity_tiers;
 mod self_check;
 mod shape;
@@ -19,6 +20,7 @@ use crate::verdict::is_time;
 use crate::words::time;
 
 pub use capacity::CapacityDocument;
+pub use capacity_quality::QualityDoc;
 pub use capacity_tiers::TierDoc;
 pub use self_check::SelfCheckDocument;
 pub use shape::Document;

@@ -10,6 +10,7 @@ pub mod json;
 pub mod limits;
 pub mod maximize;
 pub mod notes;
+pub mod qualified;
 pub mod report;
 pub mod self_check;
 pub mod slo;

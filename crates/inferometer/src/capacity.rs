@@ -6,6 +6,7 @@ mod idle;
 mod kept;
 mod maximize;
 mod page;
+mod quality;
 mod sensitivity;
 mod simulated;
 
@@ -18,6 +19,7 @@ use decide::capacity::{
 };
 use decide::json::CapacityDocument;
 use decide::maximize::{Binds, Maximum, Told, setting_words};
+use decide::qualified::Quality;
 use record::folder::write_json_file;
 use record::{Environment, RunFolder};
 use spec::{Burstiness, Nanos, Rate, Slo, Span, Spec, SpecError, Tier};
@@ -53,12 +55,21 @@ pub struct Answered {
     asked: Asked,
     found: Searched,
     sensitivity: Option<Sensitivity>,
+    quality: Option<Quality>,
     /// Where and against what.
     at: Found,
 }
 
 impl Answered {
     fn document(&self) -> CapacityDocument {
+        let document = self.speed();
+        match &self.quality {
+            Some(quality) => document.with_quality(quality.clone()),
+            None => document,
+        }
+    }
+
+    fn speed(&self) -> CapacityDocument {
         let environment = &self.at.environment;
         let mut spec = self.asked.spec.clone();
         spec.api.model = self.at.model.clone();
@@ -84,8 +95,11 @@ impl Answered {
         CapacityDocument { sensitivity: self.sensitivity.clone(), ..document }
     }
 
-    /// Whether more probes could resolve it.
+    /// Whether more probes could resolve it, or questions are left to be asked.
     fn is_open(&self) -> bool {
+        if self.quality.as_ref().is_some_and(|quality| quality.at_load.is_none() && quality.why.is_some()) {
+            return true;
+        }
         let open = |verdict: Verdict| matches!(verdict, Verdict::Unresolved);
         match &self.found.maximum {
             Some(maximum) => open(maximum.verdict),
@@ -103,6 +117,7 @@ pub fn command(args: &CapacityArgs, printer: &Printer, progress: Progress) -> Re
             let mut asked = kept::asked(folder)?;
             let spec = asked::resumed_search(args, &asked.spec, folder)?;
             asked.sensitivity |= args.load.sensitivity;
+            asked.quality = args.load.quality.clone().or(asked.quality);
             (asked, spec)
         }
         None => {
@@ -111,6 +126,7 @@ pub fn command(args: &CapacityArgs, printer: &Printer, progress: Progress) -> Re
         }
     };
     settings(&asked, &spec)?;
+    let baseline = quality::baseline(args, &asked)?;
     if record.dry_run {
         run::check(&spec)?;
         printer.data(&serde_json::to_string_pretty(&asked)?)?;
@@ -127,7 +143,7 @@ pub fn command(args: &CapacityArgs, printer: &Printer, progress: Progress) -> Re
                 search(asked, spec).map(|found| Some(found.answers))
             })?;
         let at = simulated_on(&spec)?;
-        return told(&Answered { asked, found, sensitivity, at }, None, args, printer);
+        return told(&Answered { asked, found, sensitivity, quality: None, at }, None, args, printer);
     }
     run::prepare(&spec, &record.out)?;
     let kept = match &args.load.resume {
@@ -136,6 +152,8 @@ pub fn command(args: &CapacityArgs, printer: &Printer, progress: Progress) -> Re
     };
     let around = Around::this_program(printer)?;
     let mut site = Site::take(&spec, args.settings.client.if_busy, None, printer, &around.stop)?;
+    let again = baseline.map(|baseline| baseline.at(&spec, &around.stop, printer)).transpose();
+    let again = again.inspect_err(|_| kept.discard_if_empty())?;
     printer.say(&printer.style.plain(&format!(
         "inferometer capacity  {} · over {} · in {}",
         spec.target,
@@ -175,8 +193,19 @@ pub fn command(args: &CapacityArgs, printer: &Printer, progress: Progress) -> Re
                 }
             }
         })?;
+    let quality = match again {
+        Some(again) => {
+            let place = quality::Place { kept: &kept, site: &mut site, around: &around, printer, progress };
+            let quality = quality::ask(&again, &found.answers[0], &spec, place);
+            if let Err(error) = kept.note_quality(&quality) {
+                printer.warn(&format!("the quality could not be written down: {error:#}"));
+            }
+            Some(quality)
+        }
+        None => kept.quality()?,
+    };
     let at = searched_at(&kept, &spec);
-    told(&Answered { asked, found, sensitivity, at }, Some((&kept, whole)), args, printer)
+    told(&Answered { asked, found, sensitivity, quality, at }, Some((&kept, whole)), args, printer)
 }
 
 impl Searched {
@@ -291,8 +320,9 @@ fn replayed(folder: &Path, analysis: &AnalysisArgs) -> Result<Answered> {
     let sensitivity = sensitivity::again(&asked, &found.answers, folder, &|folder| {
         again(folder).map(|(asked, found)| (asked, found.answers))
     })?;
-    let at = searched_at(&Kept::open(folder)?, &asked.spec);
-    Ok(Answered { asked, found, sensitivity, at })
+    let kept = Kept::open(folder)?;
+    let (quality, at) = (kept.quality()?, searched_at(&kept, &asked.spec));
+    Ok(Answered { asked, found, sensitivity, quality, at })
 }
 
 /// Shows the answer of a folder.
@@ -374,6 +404,7 @@ fn asked(args: &CapacityArgs, spec: &Spec) -> Result<Asked> {
         tiers: tiers(args, spec)?,
         sensitivity: load.sensitivity,
         maximize: maximize::asked(args, spec)?,
+        quality: load.quality.clone(),
         spec: spec.redacted(),
     })
 }

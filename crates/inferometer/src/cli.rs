@@ -16,7 +16,7 @@ pub use mlperf::{
 };
 pub use quality::{
     PplDefinition, QualityCommand, QualityCompareArgs, QualityKlArgs, QualityPplArgs, QualityProbeArgs,
-    QualityRunArgs, QualityServerArgs,
+    QualityQuestionArgs, QualityRunArgs, QualityServerArgs,
 };
 pub use sweep::{SweepArgs, SweepLoadArgs, SweepOrder};
 
@@ -518,6 +518,10 @@ pub struct SearchArgs {
     /// its own.
     #[arg(long)]
     pub sensitivity: bool,
+    /// Is it still the same model at the load that was found? The questions of this folder of `quality run` are asked again
+    /// there and compared.
+    #[arg(long, value_name = "DIR")]
+    pub quality: Option<PathBuf>,
     /// Go on with the search in this folder.
     #[arg(long, value_name = "FOLDER")]
     pub resume: Option<PathBuf>,

@@ -1,10 +1,10 @@
 //! `inferometer quality`: is it still the same model? Servers, folders and the screen of crate `quality`.
 
+mod again;
 mod compare;
 mod harness;
 mod journal;
 mod kl;
-
 mod ppl;
 mod probe;
 mod report;
@@ -17,6 +17,7 @@ use anyhow::Result;
 
 use crate::cli::{Progress, QualityCommand};
 use crate::printer::Printer;
+pub use again::{Again, Baseline};
 
 /// From its arguments to the exit code.
 pub fn command(command: &QualityCommand, printer: &Printer, progress: Progress) -> Result<u8> {

@@ -12,7 +12,7 @@ const EDGES: [(&str, &[&str]); 14] = [
     ("record", &["spec", "clock"]),
     ("wire", &["spec", "plan", "corpus", "clock", "record"]),
     ("measure", &["spec", "record"]),
-    ("decide", &["spec", "plan", "record", "measure"]),
+    ("decide", &["spec", "plan", "record", "measure", "quality"]),
     ("present", &["spec", "record", "measure", "decide", "quality"]),
     ("sim", &["spec", "clock"]),
     ("mlperf", &["spec"]),

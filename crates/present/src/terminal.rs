@@ -1,6 +1,7 @@
 //! The screen after a run: trust, answer, table, limits, requests, notes.
 
 mod capacity;
+mod capacity_quality;
 mod capacity_tiers;
 mod maximize;
 mod metrics;
@@ -19,6 +20,7 @@ use crate::label::{harmless, limit_figure, limit_interval, notes};
 use crate::stands;
 use crate::style::{Style, Tone};
 pub use capacity::{capacity, probe};
+pub(crate) use capacity_quality::{in_flight, qualified_goodput};
 pub use maximize::throughput;
 pub(crate) use maximize::{chance, why};
 pub use quality::quality;

@@ -5,6 +5,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use spec::Spec;
 
+use super::capacity_quality::QualityDoc;
 use super::capacity_tiers::TierDoc;
 use super::shape::{Num, Tool};
 use crate::capacity::{
@@ -52,6 +53,8 @@ pub struct CapacityDocument {
     /// The most of a throughput; `null`: what was asked for is the largest load. Where it is there,
     /// `answer` is the search for the limits at its best setting, or without limits its best load.
     pub maximum: Option<Maximum>,
+    /// Whether it is still the same model at this load; `null`: nobody asked.
+    pub quality: Option<QualityDoc>,
     /// The end of it; with tiers the largest exit code of all.
     pub verdict: crate::report::Verdict,
 }
@@ -134,6 +137,7 @@ impl CapacityDocument {
             tiers: Vec::new(),
             sensitivity: None,
             maximum: None,
+            quality: None,
             verdict: crate::report::Verdict {
                 exit_code: answer.verdict.exit_code(),
                 answer: in_one_sentence(answer, fleet),

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow};
 use decide::capacity::Recorded;
+use decide::qualified::Quality;
 use record::folder::write_json_file;
 use record::{Environment, RunFolder};
 use serde::{Deserialize, Serialize};
@@ -18,6 +19,7 @@ use crate::files;
 const ASKED: &str = "search.json";
 const PROBES: &str = "probes.jsonl";
 const FOUND: &str = "environment.json";
+const QUALITY: &str = "quality.json";
 const VERSION: u32 = 1;
 
 /// The load that is searched.
@@ -84,6 +86,9 @@ pub struct Asked {
     /// What is maximised in place of the load.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub maximize: Option<Maximize>,
+    /// Folder of the answers that are the measure of quality at the load that is found.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quality: Option<PathBuf>,
     /// The spec of the probes but for their loads and lengths, without secrets.
     pub spec: Spec,
 }
@@ -93,6 +98,12 @@ struct File {
     schema_version: u32,
     #[serde(flatten)]
     asked: Asked,
+}
+
+#[derive(Serialize, Deserialize)]
+struct QualityFile {
+    schema_version: u32,
+    quality: Quality,
 }
 
 /// Where and against what a search was made.
@@ -193,6 +204,24 @@ impl Kept {
     pub fn note(&self, found: &Found) -> Result<()> {
         let path = self.path.join(FOUND);
         let written = if path.exists() { Ok(()) } else { write_json_file(&path, found) };
+        self.whole.set(self.whole.get() && written.is_ok());
+        written.with_context(|| path.display().to_string())
+    }
+    /// What became of the questions at the load of the answer; `None`: nobody asked.
+    pub fn quality(&self) -> Result<Option<Quality>> {
+        let path = self.path.join(QUALITY);
+        if !path.exists() {
+            return Ok(None);
+        }
+        let file: QualityFile =
+            files::versioned(&self.path, QUALITY, VERSION, "a search").map_err(Failure::request)?;
+        Ok(Some(file.quality))
+    }
+    /// Writes that down.
+    pub fn note_quality(&self, quality: &Quality) -> Result<()> {
+        let path = self.path.join(QUALITY);
+        let file = QualityFile { schema_version: VERSION, quality: quality.clone() };
+        let written = write_json_file(&path, &file);
         self.whole.set(self.whole.get() && written.is_ok());
         written.with_context(|| path.display().to_string())
     }

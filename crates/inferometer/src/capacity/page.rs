@@ -78,6 +78,7 @@ fn flags(asked: &Asked) -> String {
     let mut add = |flag: &str, value: Option<String>| {
         text.extend(value.map(|value| format!(" {flag} {value}")));
     };
+    add("--quality", asked.quality.as_ref().map(|folder| folder.display().to_string()));
     add("--max", asked.max_load.map(|load| load.to_string()));
     add(
         "--width",

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
+use serde::{Deserialize, Serialize};
 
 /// `inferometer quality …`.
 #[derive(Debug, Subcommand)]
@@ -82,12 +83,9 @@ pub struct QualityProbeArgs {
     pub server: QualityServerArgs,
 }
 
-/// `inferometer quality run`.
-#[derive(Debug, Args)]
-pub struct QualityRunArgs {
-    /// Server.
-    #[command(flatten)]
-    pub server: QualityServerArgs,
+/// What is asked.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Args)]
+pub struct QualityQuestionArgs {
     /// What is asked: `smoke`, `standard`, `long`, or a task or group file of lm-evaluation-harness.
     #[arg(long, value_name = "SUITE", default_value = "smoke")]
     pub suite: String,
@@ -106,18 +104,29 @@ pub struct QualityRunArgs {
     /// At most this many documents of each task.
     #[arg(long, value_name = "N")]
     pub limit: Option<u64>,
-    /// Requests in flight.
-    #[arg(long, short, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=1024))]
-    pub concurrency: u16,
-    /// Most tokens of an answer where the task sets no limit.
-    #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..))]
-    pub max_tokens: u32,
     /// Tokens for thinking, above those for the answer, in the suites that come with the tool.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub thinking: u32,
     /// Seed of the documents that are made up.
     #[arg(long, value_name = "N", default_value_t = 42)]
     pub seed: u64,
+}
+
+/// `inferometer quality run`.
+#[derive(Debug, Args)]
+pub struct QualityRunArgs {
+    /// Server.
+    #[command(flatten)]
+    pub server: QualityServerArgs,
+    /// Questions.
+    #[command(flatten)]
+    pub questions: QualityQuestionArgs,
+    /// Requests in flight.
+    #[arg(long, short, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub concurrency: u16,
+    /// Most tokens of an answer where the task sets no limit.
+    #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..))]
+    pub max_tokens: u32,
     /// Folder of the answers.
     #[arg(long, value_name = "DIR")]
     pub out: PathBuf,

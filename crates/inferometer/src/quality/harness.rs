@@ -13,7 +13,7 @@ use quality::{Answer, Item};
 use serde_json::Value;
 
 use super::suite::{Number, Unit, known};
-use crate::cli::QualityRunArgs;
+use crate::cli::QualityQuestionArgs;
 use crate::failure::Failure;
 
 /// Folders within the folder of a task file are searched for others so deep, and so many files at most.
@@ -36,7 +36,7 @@ pub struct Harness {
 
 impl Harness {
     /// Reads the files.
-    pub fn load(args: &QualityRunArgs) -> Result<Self> {
+    pub fn load(args: &QualityQuestionArgs) -> Result<Self> {
         let path = PathBuf::from(&args.suite);
         if !path.is_file() {
             return Err(Failure::request(anyhow!(

@@ -15,7 +15,7 @@ use super::report::Report;
 use super::server::{Fingerprint, Http, Site};
 use super::suite::{self, Needs, Suite, Tasks, Unit};
 use super::work::{Bar, each};
-use crate::cli::{Progress, QualityRunArgs};
+use crate::cli::{Progress, QualityQuestionArgs, QualityRunArgs};
 use crate::failure::Failure;
 use crate::printer::Printer;
 
@@ -35,6 +35,8 @@ pub struct Header {
     pub suite: String,
     /// Of all that is asked.
     pub questions: Hash,
+    /// How they are made.
+    pub asked: QualityQuestionArgs,
     /// Who answers.
     pub server: Fingerprint,
     /// How log-probabilities are got.
@@ -49,11 +51,14 @@ pub struct Header {
 
 /// Asks what is not there yet.
 pub fn command(args: &QualityRunArgs, printer: &Printer, progress: Progress) -> Result<u8> {
-    let named = suite::named(args);
-    let of_files = named.is_none().then(|| Suite::of_files(args)).transpose()?;
+    let questions = &args.questions;
+    let named = suite::named(questions);
+    let of_files = named.is_none().then(|| Suite::of_files(questions)).transpose()?;
     if args.server.dry_run {
         let asked = match (&of_files, named) {
-            (Some(suite), _) => json!({ "suite": suite.name, "documents": suite.units(args.limit).len() }),
+            (Some(suite), _) => {
+                json!({ "suite": suite.name, "documents": suite.units(questions.limit).len() })
+            }
             (None, named) => json!({ "suite": named }),
         };
         return super::probe::dry(&args.server, asked, printer);
@@ -62,58 +67,16 @@ pub fn command(args: &QualityRunArgs, printer: &Printer, progress: Progress) -> 
     let clock = clock::Clock::start();
     let site = Site::open(&args.server, crate::signal::stop_flag()?)?;
     let probed = site.probe(&args.server, args.max_tokens)?;
-    let suite = match (of_files, named) {
-        (None, Some(named)) => Suite::builtin(named, args, &site, &probed)?,
-        (of_files, _) => of_files.ok_or_else(|| anyhow!("there is no suite"))?,
-    };
-    let units = suite.units(args.limit);
-    can_answer(&site, &probed, &suite, &units)?;
-    for note in &suite.notes {
+    let asking = Asking::prepare(questions, of_files, site, probed)?;
+    for note in &asking.suite.notes {
         printer.warn(note);
     }
-    let (mut journal, kept) =
-        Journal::open(&args.out.join(FILE), header(args, &site, &probed, &suite, &units), |old, new| {
-            same(old, new, &args.out)
-        })?;
-    let mut items: BTreeMap<(String, u64), Item> =
-        kept.entries.into_iter().map(|item: Item| ((item.task.clone(), item.doc), item)).collect();
-    let open: Vec<&Unit> =
-        units.iter().filter(|unit| !items.contains_key(&(unit.name.clone(), unit.doc))).collect();
-    if open.len() < units.len() {
-        printer.say(&format!("{} of {} documents are there already", units.len() - open.len(), units.len()));
-    }
-    let bar = Bar::new(printer, progress, "documents", units.len(), units.len() - open.len());
-    let manner = &probed.manner;
-    let job = |server: &Http, unit: &&Unit| {
-        let client = Client::new(server, manner);
-        unit.asks.iter().map(|ask| client.answer(ask)).collect::<Result<Vec<Answer>, _>>()
-    };
-    let done = each(&site, &open, usize::from(args.concurrency), &bar, job, |place, answers| {
-        let Some(unit) = open.get(place) else { return Ok(()) };
-        let item = suite.judge(unit, answers)?;
-        journal.add(&item)?;
-        items.insert((unit.name.clone(), unit.doc), item);
-        Ok(())
-    });
-    bar.end();
-    done.map_err(|error| match error.downcast::<Failure>() {
-        Ok(failure) => {
-            let kept = format!(
-                "{} of {} documents are kept in {}; the same command goes on with them",
-                items.len(),
-                units.len(),
-                args.out.display()
-            );
-            failure.hint(&kept).into()
-        }
-        Err(error) => error,
-    })?;
-    let items: Vec<Item> =
-        units.iter().filter_map(|unit| items.remove(&(unit.name.clone(), unit.doc))).collect();
-    journal.finish(&kept.header, &items)?;
+    let header = asking.header(questions, args.max_tokens);
+    let (header, items) =
+        asking.answers(&args.out, header, usize::from(args.concurrency), printer, progress)?;
     let seconds = clock.now().as_secs_f64();
-    let report = Report::new(&suite, &kept.header, &items, site.retried());
-    harness_files(args, &suite, &items, &site, (wall, seconds))?;
+    let report = Report::new(&asking.suite, &header, &items, asking.site.retried());
+    harness_files(args, &asking.suite, &items, &asking.site, (wall, seconds))?;
     if args.server.json {
         printer.data(&serde_json::to_string_pretty(&report)?)?;
     }
@@ -124,6 +87,96 @@ pub fn command(args: &QualityRunArgs, printer: &Printer, progress: Progress) -> 
         args.out.display()
     ));
     Ok(report.exit_code)
+}
+
+/// Questions, and a server that can answer them.
+pub struct Asking {
+    /// The server.
+    pub site: Site,
+    /// What can be asked of it.
+    pub probed: Probed,
+    /// The suite, made for it.
+    pub suite: Suite,
+    /// Its questions.
+    pub units: Vec<Unit>,
+}
+
+impl Asking {
+    /// Makes the questions; `of_files`: where they are read already. A server that cannot answer them is refused.
+    pub fn prepare(
+        questions: &QualityQuestionArgs,
+        of_files: Option<Suite>,
+        site: Site,
+        probed: Probed,
+    ) -> Result<Self> {
+        let suite = match (of_files, suite::named(questions)) {
+            (Some(suite), _) => suite,
+            (None, Some(named)) => Suite::builtin(named, questions, &site, &probed)?,
+            (None, None) => Suite::of_files(questions)?,
+        };
+        let units = suite.units(questions.limit);
+        can_answer(&site, &probed, &suite, &units)?;
+        Ok(Self { site, probed, suite, units })
+    }
+
+    /// What stands above its answers.
+    pub fn header(&self, questions: &QualityQuestionArgs, max_tokens: u32) -> Header {
+        header(questions, max_tokens, &self.site, &self.probed, &self.suite, &self.units)
+    }
+
+    /// Asks what is not there yet, so many at a time, and gives all answers with what stands above them.
+    pub fn answers(
+        &self,
+        out: &Path,
+        header: Header,
+        concurrency: usize,
+        printer: &Printer,
+        progress: Progress,
+    ) -> Result<(Header, Vec<Item>)> {
+        let Self { site, probed, suite, units } = self;
+        let (mut journal, kept) = Journal::open(&out.join(FILE), header, |old, new| same(old, new, out))?;
+        let mut items: BTreeMap<(String, u64), Item> =
+            kept.entries.into_iter().map(|item: Item| ((item.task.clone(), item.doc), item)).collect();
+        let open: Vec<&Unit> =
+            units.iter().filter(|unit| !items.contains_key(&(unit.name.clone(), unit.doc))).collect();
+        if open.len() < units.len() {
+            printer.say(&format!(
+                "{} of {} documents are there already",
+                units.len() - open.len(),
+                units.len()
+            ));
+        }
+        let bar = Bar::new(printer, progress, "documents", units.len(), units.len() - open.len());
+        let manner = &probed.manner;
+        let job = |server: &Http, unit: &&Unit| {
+            let client = Client::new(server, manner);
+            unit.asks.iter().map(|ask| client.answer(ask)).collect::<Result<Vec<Answer>, _>>()
+        };
+        let done = each(site, &open, concurrency, &bar, job, |place, answers| {
+            let Some(unit) = open.get(place) else { return Ok(()) };
+            let item = suite.judge(unit, answers)?;
+            journal.add(&item)?;
+            items.insert((unit.name.clone(), unit.doc), item);
+            Ok(())
+        });
+        bar.end();
+        done.map_err(|error| match error.downcast::<Failure>() {
+            Ok(failure) => {
+                let kept = format!(
+                    "{} of {} documents are kept in {}; the same command goes on with them",
+                    items.len(),
+                    units.len(),
+                    out.display()
+                );
+                failure.hint(&kept).into()
+            }
+            Err(error) => error,
+        })?;
+        let items: Vec<Item> =
+            units.iter().filter_map(|unit| items.remove(&(unit.name.clone(), unit.doc))).collect();
+        journal.finish(&kept.header, &items)?;
+        Ok((kept.header, items))
+    }
 }
 
 /// The answers in a folder.
@@ -165,16 +218,24 @@ fn can_answer(site: &Site, probed: &Probed, suite: &Suite, units: &[Unit]) -> Re
     Ok(())
 }
 
-fn header(args: &QualityRunArgs, site: &Site, probed: &Probed, suite: &Suite, units: &[Unit]) -> Header {
+fn header(
+    questions: &QualityQuestionArgs,
+    max_tokens: u32,
+    site: &Site,
+    probed: &Probed,
+    suite: &Suite,
+    units: &[Unit],
+) -> Header {
     Header {
         schema_version: VERSION,
         tool: env!("CARGO_PKG_VERSION").to_owned(),
         suite: suite.name.clone(),
         questions: suite::hash(units),
+        asked: questions.clone(),
         server: site.fingerprint(),
         mode: probed.manner.mode,
         prefix: probed.manner.prefix.clone(),
-        max_tokens: args.max_tokens,
+        max_tokens,
         extra: site.spec.redacted().api.extra_body,
     }
 }
@@ -211,13 +272,13 @@ fn harness_files(
     let model = site.session.model.clone();
     let about = files::About {
         producer: format!("inferometer {}", env!("CARGO_PKG_VERSION")),
-        source: if args.chat { "local-chat-completions" } else { "local-completions" }.to_owned(),
+        source: if args.questions.chat { "local-chat-completions" } else { "local-completions" }.to_owned(),
         model: model.clone(),
-        config: serde_json::Map::from_iter([("limit".to_owned(), json!(args.limit))]),
+        config: serde_json::Map::from_iter([("limit".to_owned(), json!(args.questions.limit))]),
         date: wall_ns as f64 / 1e9,
         seconds,
         system_instruction: None,
-        multiturn: args.chat,
+        multiturn: args.questions.chat,
     };
     let own: Vec<Vec<Item>> = suite
         .tasks

@@ -50,7 +50,11 @@ pub struct Fingerprint {
 impl Site {
     /// Finds the server and gets to know it.
     pub fn open(args: &QualityServerArgs, stop: Arc<AtomicBool>) -> Result<Self> {
-        let spec = asked::quality(args)?;
+        Self::of(asked::quality(args)?, stop)
+    }
+
+    /// The same of a spec that asks for whole answers.
+    pub fn of(spec: Spec, stop: Arc<AtomicBool>) -> Result<Self> {
         let key = key(&spec)?;
         let scrubber = Scrubber::new(secrets(&spec, key.as_deref()));
         let session = Session::open_until(&spec, None, key.map(Secret::new), &stop);
@@ -74,14 +78,25 @@ impl Site {
 
     /// What can be asked of it.
     pub fn probe(&self, args: &QualityServerArgs, max_tokens: u32) -> Result<Probed> {
-        let context = self.session.server.get("max_model_len").and_then(|text| text.parse().ok());
-        let (model, extra) = (&self.session.model, &self.spec.api.extra_body);
-        let mut probed = engine::probe(&self.client()?, model, context, extra, args.prefix_token, max_tokens)
-            .map_err(|fault| failure(&fault))?;
+        let mut probed = self.probed(args.prefix_token, max_tokens)?;
         if args.no_bos {
             probed.manner.prefix.clear();
         }
         Ok(probed)
+    }
+
+    /// The same, with this before every scored text, whatever the server tells of itself.
+    pub fn probe_with(&self, prefix: &[u32], max_tokens: u32) -> Result<Probed> {
+        let mut probed = self.probed(prefix.first().copied(), max_tokens)?;
+        probed.manner.prefix = prefix.to_vec();
+        Ok(probed)
+    }
+
+    fn probed(&self, prefix_token: Option<u32>, max_tokens: u32) -> Result<Probed> {
+        let context = self.session.server.get("max_model_len").and_then(|text| text.parse().ok());
+        let (model, extra) = (&self.session.model, &self.spec.api.extra_body);
+        engine::probe(&self.client()?, model, context, extra, prefix_token, max_tokens)
+            .map_err(|fault| failure(&fault).into())
     }
 
     /// Who answers.

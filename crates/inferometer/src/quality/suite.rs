@@ -11,7 +11,7 @@ use spec::TokenizerChoice;
 
 use super::harness::Harness;
 use super::server::Site;
-use crate::cli::QualityRunArgs;
+use crate::cli::QualityQuestionArgs;
 use crate::failure::Failure;
 
 /// One question: the asks of one document of one task.
@@ -112,20 +112,20 @@ pub fn known(wanted: &[String], names: &[String], suite: &str) -> Result<()> {
 }
 
 /// A suite that comes with the tool.
-pub fn named(args: &QualityRunArgs) -> Option<&'static Named> {
+pub fn named(args: &QualityQuestionArgs) -> Option<&'static Named> {
     Named::named(&args.suite)
 }
 
 impl Suite {
     /// From task files.
-    pub fn of_files(args: &QualityRunArgs) -> Result<Self> {
+    pub fn of_files(args: &QualityQuestionArgs) -> Result<Self> {
         let mut harness = Harness::load(args)?;
         let notes = std::mem::take(&mut harness.notes);
         Ok(Self { name: args.suite.clone(), tasks: Tasks::Harness(Box::new(harness)), notes })
     }
 
     /// One that comes with the tool, made for this server.
-    pub fn builtin(named: &Named, args: &QualityRunArgs, site: &Site, probed: &Probed) -> Result<Self> {
+    pub fn builtin(named: &Named, args: &QualityQuestionArgs, site: &Site, probed: &Probed) -> Result<Self> {
         let mut notes = Vec::new();
         let server = site.client()?;
         let counter = if probed.manner.tokenizer {

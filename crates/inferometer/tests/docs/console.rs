@@ -68,6 +68,15 @@ impl Bench {
         for name in ["key.txt", "ca.pem", "conversations.json"] {
             std::fs::write(folder.path().join(name), "a placeholder\n").expect("written");
         }
+        // Answers to no question, where only their folder is named.
+        let questions = r#"{"suite":"smoke","chat":false,"data":[],"port":null,"tasks":[],"limit":null,"thinking":0,"seed":42}"#;
+        let server = r#"{"url":"http://127.0.0.1:8000","model":"M","told":{}}"#;
+        let header = format!(
+            r#"{{"header":{{"schema_version":1,"tool":"0","suite":"smoke","questions":"","asked":{questions},"server":{server},"mode":"echo","prefix":[],"max_tokens":1024,"extra":{{}}}}}}"#
+        );
+        std::fs::create_dir(folder.path().join("base")).expect("a folder");
+        let journal = format!("{header}\n{{\"footer\":{{\"entries\":0}}}}\n");
+        std::fs::write(folder.path().join("base/journal.jsonl"), journal).expect("written");
         // A closed loop with enough requests for p95: its latencies do not depend on when this side sent.
         let target = "sim://fixed?ttft=2ms&tpot=200us";
         let small = |args: &[&str], out: &str, answer: &str| {

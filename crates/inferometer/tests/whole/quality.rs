@@ -1,6 +1,7 @@
 //! `inferometer quality` against servers that score in every way, that lie, and a real one.
 
 mod answers;
+mod at_load;
 mod lm_eval;
 mod model;
 

@@ -6,6 +6,7 @@ mod ladder;
 mod loads;
 mod maximum;
 mod probes;
+mod quality;
 mod terms;
 mod tiers;
 mod unresolved;
@@ -18,10 +19,11 @@ use maud::{Markup, html};
 use super::chart::Sign;
 use super::{Head, notes, page};
 
-const SECTIONS: [(&str, &str); 11] = [
+const SECTIONS: [(&str, &str); 12] = [
     ("maximum", "Maximum"),
     ("trust", "Trust"),
     ("answer", "Answer"),
+    ("quality", "Quality"),
     ("limits", "Limits"),
     ("curves", "Curves"),
     ("probes", "Probes"),
@@ -65,7 +67,7 @@ fn whole(document: &CapacityDocument, load: Load) -> (Markup, Vec<(String, Strin
     let body = html! {
         (maximum::section(document, load))
         @if has_search {
-            (part(document, load, &tiers::sensitivity(document, load)))
+            (part(document, load, &html! { (quality::section(document)) (tiers::sensitivity(document, load)) }))
             (probes::ramp(document))
             (unresolved::section(document, load))
         }
@@ -73,6 +75,7 @@ fn whole(document: &CapacityDocument, load: Load) -> (Markup, Vec<(String, Strin
     };
     let is_there = |(id, _): &(&str, &str)| match *id {
         "maximum" => document.maximum.is_some(),
+        "quality" => document.quality.is_some(),
         other => has_search || WITHOUT_LIMITS.contains(&other),
     };
     let sections = SECTIONS.into_iter().filter(is_there);

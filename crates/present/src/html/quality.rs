@@ -57,6 +57,11 @@ pub fn quality(report: &Report, of: &Compared<'_>) -> String {
     page(&head, of.version, &body)
 }
 
+/// Tasks and breakage of a comparison, as sections of another page.
+pub(super) fn comparison(report: &Report) -> Markup {
+    html! { (tasks(report)) (broken::section(report)) }
+}
+
 fn answer(report: &Report) -> Markup {
     let (class, box_class) = match report.verdict {
         Decision::Pass => ("yes", "valid"),

@@ -21,6 +21,7 @@ pub fn capacity(style: &Style, document: &CapacityDocument) -> String {
         screen.sensitivity(document);
         screen.probes_of_tiers(document);
     }
+    screen.qualified(document);
     screen.unresolved(document);
     screen.out.trim_end().to_owned()
 }

@@ -51,7 +51,7 @@ impl Screen<'_> {
         self.line("");
     }
 
-    fn gate_tasks(&mut self, report: &Report) {
+    pub(super) fn gate_tasks(&mut self, report: &Report) {
         if report.tasks.is_empty() {
             return;
         }
@@ -86,7 +86,7 @@ impl Screen<'_> {
         self.line("");
     }
 
-    fn gate_findings(&mut self, report: &Report) {
+    pub(super) fn gate_findings(&mut self, report: &Report) {
         for b in report.breakage.iter().filter(|b| b.state == State::Broken) {
             let sign = self.style.met_column(Some(false));
             let taken = INDENT.len() + self.style.sign_width() + 1;

@@ -35,6 +35,8 @@ pub struct Model {
     pub scores: Scores,
     /// Added to the seed of its likings, in so many of 100 contexts: 0 is the model itself.
     pub damage: u64,
+    /// Damaged only while more requests than this are in flight.
+    pub crowd: u64,
     /// Before every answer.
     pub delay: Duration,
     pub tokenizer: bool,
@@ -45,7 +47,7 @@ const CONTEXT: u64 = 2048;
 
 impl Model {
     pub fn new(scores: Scores) -> Self {
-        Self { scores, damage: 0, delay: Duration::ZERO, tokenizer: true }
+        Self { scores, damage: 0, crowd: 0, delay: Duration::ZERO, tokenizer: true }
     }
 
     /// Log-probabilities of all bytes after the last two tokens.
@@ -248,14 +250,15 @@ impl Served {
         let listener = TcpListener::bind("127.0.0.1:0").expect("bound");
         let address = listener.local_addr().expect("an address");
         let (requests, stop) = (Arc::<AtomicU64>::default(), Arc::<AtomicBool>::default());
+        let in_flight = Arc::<AtomicU64>::default();
         let (count, stopped) = (requests.clone(), stop.clone());
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 if stopped.load(Ordering::SeqCst) {
                     return;
                 }
-                let count = count.clone();
-                std::thread::spawn(move || serve(stream, model, &count));
+                let (count, in_flight) = (count.clone(), in_flight.clone());
+                std::thread::spawn(move || serve(stream, model, &count, &in_flight));
             }
         });
         Self { url: format!("http://{address}"), address, requests, stop }
@@ -270,7 +273,7 @@ impl Drop for Served {
 }
 
 /// One request on one connection.
-fn serve(mut stream: TcpStream, model: Model, count: &AtomicU64) -> Option<()> {
+fn serve(mut stream: TcpStream, model: Model, count: &AtomicU64, in_flight: &AtomicU64) -> Option<()> {
     stream.set_nodelay(true).ok()?;
     let mut read = Vec::new();
     let mut buffer = [0; 16 << 10];
@@ -284,9 +287,13 @@ fn serve(mut stream: TcpStream, model: Model, count: &AtomicU64) -> Option<()> {
             if read.len() >= whole {
                 let path = head.split_whitespace().nth(1).unwrap_or_default();
                 let body = serde_json::from_slice(&read[end + 4..whole]).unwrap_or(Value::Null);
+                in_flight.fetch_add(1, Ordering::SeqCst);
                 std::thread::sleep(model.delay);
                 count.fetch_add(1, Ordering::SeqCst);
-                let (status, answer) = model.answer(path, &body);
+                let is_full = in_flight.load(Ordering::SeqCst) > model.crowd;
+                let (status, answer) =
+                    Model { damage: if is_full { model.damage } else { 0 }, ..model }.answer(path, &body);
+                in_flight.fetch_sub(1, Ordering::SeqCst);
                 let answer = answer.to_string();
                 let head =
                     format!("HTTP/1.1 {status} X\r\ncontent-type: application/json\r\nconnection: close");

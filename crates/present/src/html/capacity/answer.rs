@@ -275,7 +275,13 @@ fn tiles(document: &CapacityDocument, load: Load) -> Vec<Tile> {
             name: "Goodput there".to_owned(),
             value: load_figure(good.0),
             unit: "requests/s",
-            below: "within every limit".to_owned(),
+            below: match &document.quality {
+                Some(quality) if quality.qualified_goodput_per_s.is_some() => {
+                    "within every limit, by the same model".to_owned()
+                }
+                Some(_) => "within every limit; not qualified".to_owned(),
+                None => "within every limit".to_owned(),
+            },
         });
     }
     out.extend(servers(document).or_else(|| per_accelerator(document)));
