@@ -18,7 +18,7 @@ cargo xtask TASK
   test       everything that must hold before a commit lands: format, lints, licences, all tests, the real engine,
              the release binary's size and start-up. Installs what it needs into .cache/
   test-fast  unit and property tests only
-  engines    install the real engine and LoadGen into .cache/ and print their paths
+  engines    install the real engine, LoadGen and lm-evaluation-harness into .cache/ and print their paths
   schema     write the JSON Schemas in docs/ again
   bench [NAME…]
              measures and writes the tables of docs/performance.md (on a quiet machine), all or those named:

@@ -45,12 +45,13 @@ struct Header {
     cut: Hash,
 }
 
-/// Tokens to score, all but the first.
+/// Tokens to score, those from `from` on; what is before is their context.
 struct Passage {
     task: &'static str,
     doc: u64,
     text: String,
     ids: Vec<u32>,
+    from: usize,
 }
 
 /// Records, compares, or both.
@@ -99,7 +100,7 @@ pub fn command(args: &QualityKlArgs, printer: &Printer, progress: Progress) -> R
     let bar = Bar::new(printer, progress, "passages", passages.len(), 0);
     let mut items: Vec<Option<Item>> = vec![None; passages.len()];
     let job = |server: &Http, passage: &Passage| {
-        let rows = Client::new(server, manner).rows(&passage.ids, 1, top)?;
+        let rows = Client::new(server, manner).rows(&passage.ids, passage.from, top)?;
         item(passage, &rows).map_err(Fault::Unusable)
     };
     let done = each(&site, &passages, usize::from(args.concurrency), &bar, job, |place, item| {
@@ -154,7 +155,7 @@ fn passages(client: &Client<'_>, text: &[u32], tokens: usize, prefix: &[u32]) ->
         left -= part.len() - 1;
         let ids = prefix.iter().chain(part).copied().collect();
         let text = client.decode(part)?;
-        all.push(Passage { task: "divergence_text", doc: all.len() as u64, text, ids });
+        all.push(Passage { task: "divergence_text", doc: all.len() as u64, text, ids, from: 1 });
     }
     let (mut left, mut doc) = (tokens / 2, 0);
     // From its end, where the model does not meet the passages above.
@@ -170,14 +171,22 @@ fn passages(client: &Client<'_>, text: &[u32], tokens: usize, prefix: &[u32]) ->
             temperature: 0.0,
             extra: serde_json::Map::new(),
         };
-        let text = format!("{beginning}{}", client.generate(&ask)?.text);
-        let mut ids: Vec<u32> = prefix.iter().copied().chain(client.encode(&text)?).collect();
-        ids.truncate(left + 1);
-        if ids.len() < 2 {
-            break;
+        let answer = client.generate(&ask)?.text;
+        if answer.is_empty() {
+            continue;
         }
-        left -= ids.len() - 1;
-        all.push(Passage { task: "divergence_answers", doc, text, ids });
+        let text = format!("{beginning}{answer}");
+        let mut ids: Vec<u32> = prefix.iter().copied().chain(client.encode(&text)?).collect();
+        // What was given is context. At the seam a token may reach into the answer: it is the answer's.
+        let given = client.encode(beginning)?;
+        let same = ids.iter().skip(prefix.len()).zip(&given).take_while(|(a, b)| a == b).count();
+        let from = (prefix.len() + same).max(1);
+        ids.truncate(from + left);
+        if ids.len() <= from {
+            continue;
+        }
+        left -= ids.len() - from;
+        all.push(Passage { task: "divergence_answers", doc, text, ids, from });
         doc += 1;
     }
     Ok(all)
@@ -187,13 +196,15 @@ fn passages(client: &Client<'_>, text: &[u32], tokens: usize, prefix: &[u32]) ->
 fn again(items: &[Item]) -> Result<Vec<Passage>> {
     let one = |item: &Item| {
         let ids = item.outcomes.values().find_map(|outcome| outcome.parts.get(IDS))?;
-        let ids = Vec::<u32>::deserialize(ids).ok().filter(|ids| ids.len() > 1)?;
+        let ids = Vec::<u32>::deserialize(ids).ok()?;
+        let from =
+            ids.len().checked_sub(positions(item)?.len()).filter(|from| (1..ids.len()).contains(from))?;
         let task = if item.task == "divergence_text" { "divergence_text" } else { "divergence_answers" };
         let text = match item.asks.first() {
             Some(Ask::Rolling { text }) => text.clone(),
             _ => String::new(),
         };
-        Some(Passage { task, doc: item.doc, text, ids })
+        Some(Passage { task, doc: item.doc, text, ids, from })
     };
     let all: Option<Vec<Passage>> = items.iter().map(one).collect();
     all.ok_or_else(|| {
@@ -211,7 +222,7 @@ fn item(passage: &Passage, rows: &[Row]) -> Result<Item, String> {
     }
     let scored: Vec<Position> = rows
         .iter()
-        .zip(passage.ids.iter().skip(1))
+        .zip(passage.ids.iter().skip(passage.from))
         .map(|(row, target)| Position {
             target: *target,
             logprob: row.logprob,

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 use std::net::TcpStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -15,14 +15,24 @@ pub struct Llama {
 }
 
 impl Llama {
-    /// `None`, with a word on stderr: its paths are not in the environment.
-    pub fn start() -> Option<Self> {
+    /// The engine's Python and its model. `None`, with a word on stderr: their paths are not in the environment.
+    pub fn paths() -> Option<(PathBuf, PathBuf)> {
         let path = |name: &str| std::env::var_os(name).map(PathBuf::from);
-        let (Some(python), Some(model)) = (path("INFEROMETER_LLAMA_PYTHON"), path("INFEROMETER_LLAMA_MODEL"))
-        else {
+        let both = path("INFEROMETER_LLAMA_PYTHON").zip(path("INFEROMETER_LLAMA_MODEL"));
+        if both.is_none() {
             let _ = writeln!(std::io::stderr(), "skipped: no real engine; run `cargo xtask test`");
-            return None;
-        };
+        }
+        both
+    }
+
+    /// With its model, if it is there.
+    pub fn start() -> Option<Self> {
+        let (python, model) = Self::paths()?;
+        Some(Self::serve(&python, &model))
+    }
+
+    /// With the model of a file.
+    pub fn serve(python: &Path, model: &Path) -> Self {
         let port = closed_port();
         let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/whole/engine/llama_server.py");
         let child = Command::new(python)
@@ -37,7 +47,7 @@ impl Llama {
         wait_until("the engine is healthy", Duration::from_secs(120), || {
             llama.get("/health").is_some_and(|text| text.contains("200 OK"))
         });
-        Some(llama)
+        llama
     }
 
     pub fn url(&self) -> String {

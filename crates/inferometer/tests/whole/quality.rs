@@ -2,6 +2,7 @@
 
 mod answers;
 mod at_load;
+mod coarser;
 mod lm_eval;
 mod model;
 

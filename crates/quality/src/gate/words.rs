@@ -373,6 +373,11 @@ fn answer(report: &Report) -> String {
                 .collect();
             let limits = report.divergence.iter().filter(|d| d.decision == Some(Decision::Inconclusive));
             parts.extend(limits.map(|d| over_limit(d, settings)));
+            if parts.is_empty() && !report.divergence.is_empty() {
+                return format!(
+                    "{word}: a divergence is told, but no limit to judge it by (--kl-limit NATS)"
+                );
+            }
             if parts.is_empty() {
                 return format!("{word}: the two journals have nothing in common that can be judged");
             }

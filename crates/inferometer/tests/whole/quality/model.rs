@@ -82,7 +82,7 @@ impl Model {
         all
     }
 
-    fn write(&self, prompt: &[u32], n: u64, temperature: f64, seed: u64) -> Vec<u32> {
+    pub fn write(&self, prompt: &[u32], n: u64, temperature: f64, seed: u64) -> Vec<u32> {
         let mut ids = prompt.to_vec();
         for place in 0..n {
             let place = if temperature > 0.0 { mix(seed ^ place) as usize % 3 } else { 0 };
