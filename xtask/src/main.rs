@@ -86,10 +86,13 @@ fn run(mut command: Command) -> Result<()> {
 }
 
 fn test() -> Result<()> {
+    // Downloads while the compiler works.
+    let engines = std::thread::spawn(engines::install);
     run(cargo(&["fmt", "--all", "--check"]))?;
     run(tools::deny(&["check", "licenses", "bans", "sources"])?)?;
     run(cargo(&["clippy", "--workspace", "--all-targets", "--locked", "--", "--deny", "warnings"]))?;
-    let engines = engines::install()?;
+    let Ok(engines) = engines.join() else { bail!("the installation of the engines panicked") };
+    let engines = engines?;
     // The tests of the whole start the engine themselves, from these paths.
     nextest(&["--workspace", "--locked"], &engines.environment())?;
     run(cargo(&["test", "--workspace", "--locked", "--doc", "--quiet"]))?;

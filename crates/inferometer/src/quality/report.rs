@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use decide::verdict::exit;
+use decide::words::counted;
 use quality::{Answer, Item, Unit};
 use serde::Serialize;
 
@@ -81,7 +82,13 @@ impl Report {
             _ => exit::NOT_TRUSTED,
         };
         let tasks = suite.count();
-        let of = format!("{} on {}: {tasks} tasks, {all} documents", header.suite, header.server.model);
+        let of = format!(
+            "{} on {}: {}, {}",
+            header.suite,
+            header.server.model,
+            counted(tasks as u64, "task"),
+            counted(all, "document")
+        );
         let answer = match exit_code {
             exit::HOLDS => format!("{of}, all answered."),
             exit::NOTHING => format!("{of}, none answered: there is no score."),

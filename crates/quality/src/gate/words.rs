@@ -335,7 +335,11 @@ fn answer(report: &Report) -> String {
                 low(a).total_cmp(&low(b))
             });
             let on = match (all, worst) {
-                (0, _) | (_, None) => return format!("{word}: the divergence keeps its limit"),
+                (0, _) | (_, None) => {
+                    return format!(
+                        "{word}: the divergence keeps its limit, as far as the log-probs that were told go"
+                    );
+                }
                 (1, Some(task)) => task.task.clone(),
                 (n, _) => format!("each of {}", counted(n as u64, "task")),
             };

@@ -42,7 +42,7 @@ fn more_tasks(folder: &Path) {
         let written = model.write(&bytes(&format!("{i}:")), 12, 0.0, 0);
         let mut found =
             written.iter().filter_map(|id| char::from_u32(*id)).filter(|c| ('a'..='m').contains(c));
-        let wanted = if i % 2 == 0 { found.next() } else { found.next_back() };
+        let wanted = if i.is_multiple_of(2) { found.next() } else { found.next_back() };
         json!({ "q": format!("Question {i}"), "a": format!("is #{}", wanted.unwrap_or('z')) })
     };
     file(folder, "letters.jsonl", &lines(&letter, 30));
@@ -64,7 +64,7 @@ fn more_tasks(folder: &Path) {
         let context = format!("A sentence that ends with number {i}");
         let written = model.write(&bytes(&context), 3, 0.0, 0);
         let written: String = written.iter().filter_map(|id| char::from_u32(*id)).collect();
-        json!({ "context": context, "end": if i % 2 == 0 { written } else { format!("word{i}") } })
+        json!({ "context": context, "end": if i.is_multiple_of(2) { written } else { format!("word{i}") } })
     };
     file(folder, "ends.jsonl", &lines(&last, 20));
     file(
