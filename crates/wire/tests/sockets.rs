@@ -272,7 +272,8 @@ fn pinned_threads_have_a_core_of_their_own_or_a_note_says_why_not() {
         1 => assert!(ran.footer.warnings.iter().any(|w| w.contains("pacer has none of its own"))),
         _ => {
             assert!(single("pacer").is_some() && single("pacer") != single("lane-0"), "{seen:?}");
-            assert_eq!(ran.footer.warnings, [""; 0]);
+            let (lane, pacer) = (single("lane-0").unwrap(), single("pacer").unwrap());
+            assert_eq!(ran.footer.warnings, [format!("pin: lanes ran on core {lane}, the pacer on {pacer}")]);
         }
     }
     // More lanes than cores: none is pinned, and the run goes on.
