@@ -40,6 +40,20 @@ pub struct Generate {
     pub extra: serde_json::Map<String, serde_json::Value>,
 }
 
+impl Generate {
+    /// The likeliest text, at most so many tokens, with no stop but the model's own.
+    #[must_use]
+    pub fn greedy(prompt: Prompt, max_tokens: u32) -> Self {
+        Self {
+            prompt,
+            max_tokens: Some(max_tokens),
+            stop: Vec::new(),
+            temperature: 0.0,
+            extra: serde_json::Map::new(),
+        }
+    }
+}
+
 /// What the model reads.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
@@ -48,6 +62,14 @@ pub enum Prompt {
     Text(String),
     /// Turns, for `/v1/chat/completions`. A last turn of the assistant is a prefill.
     Chat(Vec<Message>),
+}
+
+impl Prompt {
+    /// A single turn of the user.
+    #[must_use]
+    pub fn of_user(content: String) -> Self {
+        Self::Chat(vec![Message { role: Role::User, content }])
+    }
 }
 
 /// One turn.

@@ -164,13 +164,7 @@ fn passages(client: &Client<'_>, text: &[u32], tokens: usize, prefix: &[u32]) ->
         let at = rest.char_indices().nth(BEGINNING).map_or(rest.len(), |(at, _)| at);
         let (beginning, after) = rest.split_at(at);
         rest = after;
-        let ask = Generate {
-            prompt: Prompt::Text(beginning.to_owned()),
-            max_tokens: Some(ANSWER),
-            stop: Vec::new(),
-            temperature: 0.0,
-            extra: serde_json::Map::new(),
-        };
+        let ask = Generate::greedy(Prompt::Text(beginning.to_owned()), ANSWER);
         let answer = client.generate(&ask)?.text;
         if answer.is_empty() {
             continue;

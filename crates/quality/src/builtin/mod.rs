@@ -24,7 +24,7 @@ pub use text::{SHA_256 as TEXT_SHA_256, TEXT, pieces, sentences};
 use crate::benchmark::Wording;
 use crate::python::Random;
 use crate::tokens::{Tokens, TokensError};
-use crate::{Ask, Generate, Message, Prompt, Role};
+use crate::{Ask, Generate, Prompt};
 
 /// Raised with every change of a word or of a draw of these tasks.
 const VERSION: u32 = 1;
@@ -75,11 +75,5 @@ fn draws(seed: u64, task: &str, index: u64) -> Random {
 
 /// A greedy question to a chat model.
 fn chat(content: String, max_tokens: u32) -> Ask {
-    Ask::Generate(Generate {
-        prompt: Prompt::Chat(vec![Message { role: Role::User, content }]),
-        max_tokens: Some(max_tokens),
-        stop: Vec::new(),
-        temperature: 0.0,
-        extra: serde_json::Map::new(),
-    })
+    Ask::Generate(Generate::greedy(Prompt::of_user(content), max_tokens))
 }

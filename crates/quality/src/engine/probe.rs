@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use super::client::{Client, Manner};
 use super::forms::{Heard, Input, Mode, Row, hear, request};
 use super::{Fault, Server, tokens, walk};
-use crate::{Generate, Message, Prompt, Role};
+use crate::{Generate, Prompt};
 
 /// How one question to the server came out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -344,10 +344,10 @@ impl Prober<'_> {
             if let Some(seed) = seed {
                 extra.insert("seed".to_owned(), json!(seed));
             }
-            let ask = Generate { prompt, max_tokens: Some(ANSWER), stop: Vec::new(), temperature, extra };
+            let ask = Generate { temperature, extra, ..Generate::greedy(prompt, ANSWER) };
             found(client.generate(&ask))
         };
-        let turn = |text: &str| Prompt::Chat(vec![Message { role: Role::User, content: text.to_owned() }]);
+        let turn = |text: &str| Prompt::of_user(text.to_owned());
         let text = |text: &str| Prompt::Text(text.to_owned());
         let chat = write(turn(PROMPTS[0]), 0.0, None)?;
         let plain = write(text(PROMPTS[0]), 0.0, None)?;

@@ -3,7 +3,7 @@
 use super::rows::{FileError, Row, rows};
 use crate::benchmark::{Benchmark, Question, Score, Unit, Wording, mean, mean_score, outcome, said};
 use crate::score::{Method, gsm8k};
-use crate::{Answer, Ask, Generate, Item, Message, Outcome, Prompt, Role};
+use crate::{Answer, Ask, Generate, Item, Outcome, Prompt};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -40,13 +40,7 @@ fn question(at: usize, row: &Row) -> Result<Question, FileError> {
          as a bare number, such as: #### 42",
         row.text("question")?
     );
-    let generate = Generate {
-        prompt: Prompt::Chat(vec![Message { role: Role::User, content }]),
-        max_tokens: Some(MAX_TOKENS),
-        stop: Vec::new(),
-        temperature: 0.0,
-        extra: serde_json::Map::new(),
-    };
+    let generate = Generate::greedy(Prompt::of_user(content), MAX_TOKENS);
     Ok(Question {
         doc: at as u64,
         category: None,

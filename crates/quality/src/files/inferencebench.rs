@@ -57,11 +57,8 @@ fn question(at: usize, row: &Row) -> Result<Question, FileError> {
     let max_tokens = u32::try_from(row.whole("max_new_tokens")?)
         .map_err(|_| row.error("expected `max_new_tokens` to be a number of tokens"))?;
     let generate = Generate {
-        prompt: Prompt::Chat(messages),
-        max_tokens: Some(max_tokens),
-        stop: Vec::new(),
         temperature: row.get("temperature").and_then(Value::as_f64).unwrap_or(0.0),
-        extra: serde_json::Map::new(),
+        ..Generate::greedy(Prompt::Chat(messages), max_tokens)
     };
     Ok(Question {
         doc: at as u64,

@@ -7,7 +7,7 @@ use crate::benchmark::{Benchmark, Question, Score, Unit, Wording, categories, me
 use crate::python::strip;
 use crate::score::Method;
 use crate::score::longbench::{self, Category, DATA_SETS, DataSet, Metric};
-use crate::{Answer, Ask, Generate, Item, Message, Outcome, Prompt, Role};
+use crate::{Answer, Ask, Generate, Item, Outcome, Prompt};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -90,19 +90,9 @@ fn question(
     let Some(prompt) = fit.apply(prompt, Cut::Texts, counts, |what| row.error(what))? else {
         return Ok(None);
     };
-    let prompt = if set.plain {
-        Prompt::Text(prompt)
-    } else {
-        Prompt::Chat(vec![Message { role: Role::User, content: prompt }])
-    };
+    let prompt = if set.plain { Prompt::Text(prompt) } else { Prompt::of_user(prompt) };
     // The official program stops samsum at a newline behind some text; its score reads no further either way.
-    let generate = Generate {
-        prompt,
-        max_tokens: Some(set.max_tokens),
-        stop: Vec::new(),
-        temperature: 0.0,
-        extra: serde_json::Map::new(),
-    };
+    let generate = Generate::greedy(prompt, set.max_tokens);
     Ok(Some(Question {
         doc: at as u64,
         category: row.get("length").and_then(Value::as_u64).map(|words| longbench::bucket(words).to_owned()),

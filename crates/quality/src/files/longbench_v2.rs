@@ -6,7 +6,7 @@ use super::rows::{FileError, Row, rows};
 use crate::benchmark::{Benchmark, Question, Score, Unit, Wording, outcome, said, values};
 use crate::python::strip;
 use crate::score::{Method, longbench_v2};
-use crate::{Answer, Ask, Generate, Item, Message, Outcome, Prompt, Role};
+use crate::{Answer, Ask, Generate, Item, Outcome, Prompt};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -65,11 +65,8 @@ fn question(
     let prompt = template.map_or_else(|| own(&fields), |template| template.prompt(&fields));
     let Some(content) = fit.apply(prompt, Cut::Ids, counts, |what| row.error(what))? else { return Ok(None) };
     let generate = Generate {
-        prompt: Prompt::Chat(vec![Message { role: Role::User, content }]),
-        max_tokens: Some(MAX_TOKENS),
-        stop: Vec::new(),
         temperature: if template.is_some() { TEMPERATURE } else { 0.0 },
-        extra: serde_json::Map::new(),
+        ..Generate::greedy(Prompt::of_user(content), MAX_TOKENS)
     };
     Ok(Some(Question {
         doc: at as u64,

@@ -7,7 +7,7 @@ use crate::benchmark::{
 };
 use crate::python::Random;
 use crate::score::{Method, mmlu_pro};
-use crate::{Answer, Ask, Generate, Item, Message, Outcome, Prompt, Role};
+use crate::{Answer, Ask, Generate, Item, Outcome, Prompt};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -78,19 +78,10 @@ fn question(at: usize, row: &Row, prompt: &MmluProPrompt) -> Result<Question, Fi
         }
     };
     let ask = match prompt {
-        MmluProPrompt::Own => Generate {
-            prompt: Prompt::Chat(vec![Message { role: Role::User, content: own(text, category, &options) }]),
-            max_tokens: Some(MAX_TOKENS),
-            stop: Vec::new(),
-            temperature: 0.0,
-            extra: serde_json::Map::new(),
-        },
+        MmluProPrompt::Own => Generate::greedy(Prompt::of_user(own(text, category, &options)), MAX_TOKENS),
         MmluProPrompt::Official(layout) => Generate {
-            prompt: Prompt::Text(layout.prompt(text, category, &options)),
-            max_tokens: Some(MAX_TOKENS),
             stop: vec!["Question:".to_owned()],
-            temperature: 0.0,
-            extra: serde_json::Map::new(),
+            ..Generate::greedy(Prompt::Text(layout.prompt(text, category, &options)), MAX_TOKENS)
         },
     };
     Ok(Question {

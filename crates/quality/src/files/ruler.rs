@@ -65,13 +65,7 @@ fn question(at: usize, row: &Row, max_tokens: u32) -> Result<Question, FileError
         Some(_) => row.text("answer_prefix")?,
         None => "",
     };
-    let generate = Generate {
-        prompt: Prompt::Text(format!("{}{prefix}", row.text("input")?)),
-        max_tokens: Some(max_tokens),
-        stop: Vec::new(),
-        temperature: 0.0,
-        extra: serde_json::Map::new(),
-    };
+    let generate = Generate::greedy(Prompt::Text(format!("{}{prefix}", row.text("input")?)), max_tokens);
     Ok(Question {
         doc: at as u64,
         category: None,
