@@ -179,11 +179,6 @@ pub(crate) fn categories<'a>(items: &[&'a Item]) -> Vec<&'a str> {
     all
 }
 
-/// The plain mean; `None` of none.
-pub(crate) fn mean(values: &[f64]) -> Option<f64> {
-    (!values.is_empty()).then(|| values.iter().fold(0.0, |sum, one| sum + one) / values.len() as f64)
-}
-
 /// SHA-256 of a document, written as lm-evaluation-harness writes it for its own hash.
 fn hash(value: &Value) -> Hash {
     Hash::of(json_dumps(value, Some(2)).as_bytes())

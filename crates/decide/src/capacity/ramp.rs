@@ -371,18 +371,15 @@ fn stage(asker: &mut Asker<'_>, users: u32, e2e: Option<f64>) -> Result<Result<S
     // Whole rounds of the users, since servers like to answer them together.
     let keep = least.div_ceil(users as usize) * users as usize;
     let over = match settings.over {
-        Over::Rate { .. } => Over::Concurrency,
+        // Their starts spread: users in step wait for each other's prefill, which arrivals by chance do not.
+        Over::Rate { .. } => Over::Users { think: Nanos::ZERO },
         over => over,
     };
-    let mut load = over.load(f64::from(users), e2e);
-    let mut start = Nanos::ZERO;
-    if let spec::Load::Closed(closed) = &mut load {
-        // Users in step wait for each other's prefill, which arrivals by chance do not.
-        if matches!(settings.over, Over::Rate { .. }) {
-            closed.start_over = spec::Span(Nanos::from_secs_f64(e2e.unwrap_or(0.0)));
-        }
-        start = closed.start_over.0;
-    }
+    let load = over.load(f64::from(users), e2e);
+    let start = match &load {
+        spec::Load::Closed(closed) => closed.start_over.0,
+        spec::Load::Open(_) => Nanos::ZERO,
+    };
     let want = drop + keep;
     let criteria = &settings.criteria;
     let mut look = |look: super::runner::Look<'_>| match look.requests.get(..want) {

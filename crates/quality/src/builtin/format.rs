@@ -2,11 +2,10 @@
 
 use super::words::keys;
 use super::{BuiltinError, Setup, VERSION, WORDING, chat, draws};
-use crate::benchmark::{
-    Benchmark, Question, Score, Unit, Wording, categories, mean, mean_score, outcome, said,
-};
+use crate::benchmark::{Benchmark, Question, Score, Unit, Wording, categories, mean_score, outcome, said};
 use crate::score::Method;
 use crate::{Answer, Item, Outcome};
+use measure::interval::mean;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 

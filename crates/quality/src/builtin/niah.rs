@@ -5,12 +5,13 @@ use super::text::sentences;
 use super::words::{keys, numbers};
 use super::{BuiltinError, Setup, TEXT, VERSION, WORDING, chat, draws};
 use crate::benchmark::{
-    Benchmark, Question, Score, Unit, Wording, categories, mean, mean_score, outcome, said, values,
+    Benchmark, Question, Score, Unit, Wording, categories, mean_score, outcome, said, values,
 };
 use crate::python::round_half_even;
 use crate::score::{Method, needle};
 use crate::tokens::{Tokens, TokensError};
 use crate::{Answer, Hash, Item, Outcome};
+use measure::interval::mean;
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;

@@ -1,9 +1,10 @@
 //! GSM8K on the user's file.
 
 use super::rows::{FileError, Row, rows};
-use crate::benchmark::{Benchmark, Question, Score, Unit, Wording, mean, mean_score, outcome, said};
+use crate::benchmark::{Benchmark, Question, Score, Unit, Wording, mean_score, outcome, said};
 use crate::score::{Method, gsm8k};
 use crate::{Answer, Ask, Generate, Item, Outcome, Prompt};
+use measure::interval::mean;
 use serde_json::Value;
 use std::collections::BTreeMap;
 

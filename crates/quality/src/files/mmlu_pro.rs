@@ -3,11 +3,12 @@
 use super::official::MmluProLayout;
 use super::rows::{FileError, Row, rows};
 use crate::benchmark::{
-    Benchmark, Question, Score, Unit, Wording, categories, mean, mean_score, outcome, said, values,
+    Benchmark, Question, Score, Unit, Wording, categories, mean_score, outcome, said, values,
 };
 use crate::python::Random;
 use crate::score::{Method, mmlu_pro};
 use crate::{Answer, Ask, Generate, Item, Outcome, Prompt};
+use measure::interval::mean;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 

@@ -132,8 +132,9 @@ impl Column {
     }
 }
 
+/// Not a number of nothing.
 fn mean(list: &[f64]) -> f64 {
-    list.iter().sum::<f64>() / list.len() as f64
+    measure::interval::mean(list).unwrap_or(f64::NAN)
 }
 
 fn weighted_mean(pairs: &[(f64, f64)]) -> Option<f64> {
@@ -143,8 +144,7 @@ fn weighted_mean(pairs: &[(f64, f64)]) -> Option<f64> {
 
 /// Standard deviation with n − 1; not a number below two values.
 fn sample_sd(list: &[f64]) -> f64 {
-    let mu = mean(list);
-    (list.iter().map(|x| (x - mu).powi(2)).sum::<f64>() / (list.len() as f64 - 1.0)).sqrt()
+    measure::interval::sample_stddev(list).unwrap_or(f64::NAN)
 }
 
 /// F1 of class 1 against class 0, and 0 where class 1 is neither gold nor predicted; `None` with other classes.
