@@ -111,14 +111,14 @@ fn nextest(args: &[&str], environment: &[(&str, PathBuf)]) -> Result<()> {
     run(command)
 }
 
-/// What a user downloads: at most 43 MB; `--help` at most 20 ms; a request at most 200 ms.
+/// What a user downloads: at most 40 MB; `--help` at most 20 ms; a request at most 200 ms.
 fn release_binary() -> Result<()> {
     run(cargo(&["build", "--release", "--locked"]))?;
     let binary = root().join("target/release/inferometer");
     let size = std::fs::metadata(&binary).with_context(|| format!("{}", binary.display()))?.len();
-    say(&format!("release binary: {:.1} MB (at most 43)", size as f64 / 1e6));
-    if size > 43_000_000 {
-        bail!("the release binary has {size} bytes, more than 43 MB");
+    say(&format!("release binary: {:.1} MB (at most 40)", size as f64 / 1e6));
+    if size > 40_000_000 {
+        bail!("the release binary has {size} bytes, more than 40 MB");
     }
     let help = best_of(10, || {
         let mut command = Command::new(&binary);
